@@ -19,7 +19,7 @@ export default {
     ],
   },
   moduleNameMapper: {
-    '^(?:\\.\\./)+(lib|migrations)/(.*)\\.js$': '<rootDir>/dist/$1/$2.js',
+    '^(?:\\.\\./){2,}(lib|migrations)/(.*)\\.js$': '<rootDir>/dist/$1/$2.js',
     '^(\\.{1,2}/.*)\\.js$': ['$1.ts', '$1.js'],
   },
   globalSetup: '<rootDir>/test/support/global-setup.mjs',
