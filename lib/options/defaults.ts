@@ -1,0 +1,61 @@
+import type { MissedPolicy, OverlapPolicy } from '../domain/job-definition.js';
+import { backoff } from './backoff-rule.js';
+import type { DistributedCronOptions } from './job-options.js';
+import { anything, duration, flag, integer, oneOf, schemaName, text } from './option-rules.js';
+import type { OptionTable, Values } from './read-options.js';
+import type { DistributedSchedulerOptions } from './scheduler-options.js';
+
+const SECOND = 1_000;
+const MINUTE = 60 * SECOND;
+const HOUR = 60 * MINUTE;
+
+const TIMER = { atMost: '24d', because: 'timers take no more' } as const;
+
+const POLICIES = {
+  timeZone: { rule: text(100), byDefault: 'UTC' },
+  overlap: { rule: oneOf<OverlapPolicy>('forbid', 'allow'), byDefault: 'forbid' },
+  missed: { rule: oneOf<MissedPolicy>('skip', 'once', 'all'), byDefault: 'once' },
+  catchUpWindow: { rule: duration(), byDefault: 24 * HOUR },
+  maxCatchUp: { rule: integer({ atLeast: 1 }), byDefault: 100 },
+  lateAfter: { rule: duration(), byDefault: 2 * MINUTE },
+  lease: {
+    rule: duration({ atLeast: '1s', atMost: '24d', because: 'a shorter one runs out while its heartbeat is on the way; timers take no longer one' }),
+    byDefault: MINUTE,
+  },
+  renewEvery: { rule: duration({ atLeast: '100ms', atMost: '24d', because: 'each renewal is a write, and timers take no more than 24 days' }) },
+  jitter: { rule: duration(TIMER), byDefault: 0 },
+  maxAttempts: { rule: integer({ atLeast: 1 }), byDefault: 3 },
+  backoff: { rule: backoff, byDefault: Object.freeze({ kind: 'exponential', delayMs: 5 * SECOND, maxMs: 10 * MINUTE }) },
+} as const satisfies OptionTable;
+
+/** Every option of a job: how it is read, and its default. `name` is by default where the job is, `renewEvery` a part of `lease`. */
+export const JOB_OPTIONS = {
+  name: { rule: text(200) },
+  owner: { rule: text(200) },
+  ...POLICIES,
+} as const satisfies Record<keyof DistributedCronOptions, OptionTable[string]>;
+
+/** The options of a job that can be given once for all. */
+export const JOB_DEFAULT_OPTIONS = POLICIES;
+
+/** Every option of the module. The first three are read by `resolveSchedulerOptions`, each as a whole. */
+export const SCHEDULER_OPTIONS = {
+  connection: { rule: anything },
+  dataSource: { rule: anything },
+  defaults: { rule: anything },
+  schema: { rule: schemaName, byDefault: 'public' },
+  migrate: { rule: flag },
+  maxConcurrentRuns: { rule: integer({ atLeast: 1, because: 'enabled: false claims nothing' }), byDefault: 20 },
+  poolSize: { rule: integer({ atLeast: 1 }), byDefault: 3 },
+  receiptPoolSize: { rule: integer({ atLeast: 1 }), byDefault: 5 },
+  pollInterval: { rule: duration({ atLeast: '10ms', ...TIMER }), byDefault: 5 * SECOND },
+  shutdownTimeout: { rule: duration(TIMER), byDefault: 20 * SECOND },
+  enabled: { rule: flag, byDefault: true },
+  logging: { rule: flag, byDefault: true },
+} as const satisfies Record<keyof DistributedSchedulerOptions, OptionTable[string]>;
+
+/** What a job's options are once read: milliseconds, a `Backoff`. */
+export type JobValues = Values<typeof JOB_OPTIONS>;
+
+/** Those that `defaults` of the module gave, read. */
+export type ResolvedJobDefaults = Readonly<Partial<Values<typeof JOB_DEFAULT_OPTIONS>>>;

@@ -1,0 +1,48 @@
+import type { Duration } from '../domain/duration.js';
+import type { BackoffFunction, MissedPolicy, OverlapPolicy } from '../domain/job-definition.js';
+
+/**
+ * How long to wait before a failed run's next attempt: a fixed time, a growing one (doubling from `delay` up to `max`,
+ * each with up to a fifth of jitter), or a function of the number of failed attempts that returns milliseconds.
+ */
+export type BackoffOptions =
+  | Duration
+  | { delay: Duration; max?: Duration }
+  | BackoffFunction;
+
+/** What a job may say about itself, beside its expression. Durations are milliseconds or strings such as `'30s'`. */
+export interface DistributedCronOptions {
+  /**
+   * The job's identity in the database, the same on every replica and across deploys; at most 200 characters.
+   * @default `ClassName.methodName`
+   */
+  name?: string;
+  /** IANA zone the expression is read in. @default 'UTC' */
+  timeZone?: string;
+  /** The team that answers for the job. */
+  owner?: string;
+  /**
+   * `forbid`: an occurrence due while an earlier run still holds its lease is recorded as skipped.
+   * `allow`: it runs beside it.
+   * @default 'forbid'
+   */
+  overlap?: OverlapPolicy;
+  /** Occurrences nobody ran in time: `skip` all, run the newest `once`, or run `all` of them, oldest first. @default 'once' */
+  missed?: MissedPolicy;
+  /** Missed occurrences older than this are recorded and never run. @default '24h' */
+  catchUpWindow?: Duration;
+  /** The most missed occurrences `missed: 'all'` runs after one gap; the newest are kept. @default 100 */
+  maxCatchUp?: number;
+  /** Later than this, an occurrence is missed; until then it is merely late and runs as usual. @default '2m' */
+  lateAfter?: Duration;
+  /** How long a claim is valid without a heartbeat; a dead replica's run is taken over after it. @default '60s' */
+  lease?: Duration;
+  /** How often the heartbeat renews the lease; at most a third of `lease`. @default a quarter of `lease` */
+  renewEvery?: Duration;
+  /** Spread starts over this time by a stable hash of the name; the fire time stays. @default 0 */
+  jitter?: Duration;
+  /** Attempts before the run is dead and waits for a person, the first one included. @default 3 */
+  maxAttempts?: number;
+  /** @default { delay: '5s', max: '10m' } */
+  backoff?: BackoffOptions;
+}

@@ -1,0 +1,81 @@
+import { formatDuration, parseDuration, type Duration } from '../domain/duration.js';
+
+/** What became of a given value: usable, or the problems with it, in words that follow the option's name. */
+export type Reading<T> = { readonly value: T } | { readonly problem: string };
+
+/** Reads what a person gave for one option. */
+export type Rule<T> = (given: unknown) => Reading<T>;
+
+/** A bound, and the reason for it where it is not plain. */
+export interface Bounds<T> {
+  readonly atLeast?: T;
+  readonly atMost?: T;
+  readonly because?: string;
+}
+
+/** Far inside what a timestamp holds when it is added to one. */
+const TEN_YEARS_MS = 3_650 * 86_400_000;
+
+/** A duration, read into milliseconds. */
+export function duration(bounds: Bounds<Duration> = {}): Rule<number> {
+  const limits = { ...bounds, atLeast: parseDuration(bounds.atLeast) ?? 0, atMost: parseDuration(bounds.atMost) ?? TEN_YEARS_MS };
+  return (given) => {
+    const value = parseDuration(given);
+    if (value === null) return expected('a duration such as 30000 or "30s"', given);
+    return within(limits, value, formatDuration);
+  };
+}
+
+/** A whole number within int4, which is what the tables store. */
+export function integer(bounds: Bounds<number>): Rule<number> {
+  const limits = { atLeast: 0, atMost: 2 ** 31 - 1, ...bounds };
+  return (given) => (Number.isInteger(given) ? within(limits, given as number, String) : expected('a whole number', given));
+}
+
+/** true or false. */
+export const flag: Rule<boolean> = (given) => (typeof given === 'boolean' ? { value: given } : expected('true or false', given));
+
+/** Anything: what is read as a whole, elsewhere. */
+export const anything: Rule<unknown> = (given) => ({ value: given });
+
+/** One of a few words. */
+export function oneOf<T extends string>(...words: readonly T[]): Rule<T> {
+  const list = words.map((word) => `"${word}"`).join(', ').replace(/, ([^,]*)$/, ' or $1');
+  return (given) => (words.includes(given as T) ? { value: given as T } : expected(list, given));
+}
+
+/** A text for people and keys: not empty, without blanks around it, without control characters. */
+export function text(most: number): Rule<string> {
+  return (given) => {
+    if (typeof given !== 'string' || given.trim() === '') return expected('a text', given);
+    if (given !== given.trim()) return expected('a text without blanks around it', given);
+    if (/\p{Cc}/u.test(given)) return expected('a text without control characters', given);
+    // Characters as PostgreSQL counts them.
+    const length = [...given].length;
+    return length <= most ? { value: given } : { problem: `expected at most ${most} characters, got ${length}` };
+  };
+}
+
+/** What PostgreSQL takes as the name of a schema, so that it can stand between double quotes as it is. */
+export const schemaName: Rule<string> = (given) => {
+  const usable = typeof given === 'string' && given !== '' && given === given.trim() && Buffer.byteLength(given) <= 63 && !/["'\p{Cc}]/u.test(given);
+  return usable ? { value: given } : expected('the name of a schema (1 to 63 bytes, no quotes, control characters or blanks around it)', given);
+};
+
+/** The sentence of a value of the wrong kind. */
+export function expected(what: string, given: unknown): { readonly problem: string } {
+  return { problem: `expected ${what}, got ${describe(given)}` };
+}
+
+function within(limits: { atLeast: number; atMost: number; because?: string }, value: number, format: (value: number) => string): Reading<number> {
+  const [word, limit] = value < limits.atLeast ? ['at least', limits.atLeast] : ['at most', limits.atMost];
+  if (limits.atLeast <= value && value <= limits.atMost) return { value };
+  return { problem: `expected ${word} ${format(limit)}${limits.because ? ` (${limits.because})` : ''}, got ${format(value)}` };
+}
+
+function describe(given: unknown): string {
+  if (typeof given === 'string') return JSON.stringify(given.length > 80 ? `${given.slice(0, 80)}…` : given);
+  if (typeof given === 'function') return 'a function';
+  if (Array.isArray(given)) return 'an array';
+  return typeof given === 'object' && given !== null ? 'an object' : String(given);
+}

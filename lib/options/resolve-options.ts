@@ -1,0 +1,80 @@
+import { compileSchedule } from '../domain/schedule.js';
+import { InvalidOptionsError } from '../errors/invalid-options.error.js';
+import { InvalidTimeZoneError } from '../errors/invalid-time-zone.error.js';
+import { JOB_DEFAULT_OPTIONS, SCHEDULER_OPTIONS, type ResolvedJobDefaults } from './defaults.js';
+import { expected } from './option-rules.js';
+import { defaultsOf, readOptions } from './read-options.js';
+import { resolveConnection, type ConnectionSource, type Environment } from './resolve-connection.js';
+import { problemsBetween, resolvePolicies } from './resolve-job.js';
+import type { DistributedSchedulerOptions } from './scheduler-options.js';
+
+/** The module's options, every default filled in, frozen. Durations are in milliseconds. */
+export interface ResolvedSchedulerOptions {
+  readonly connection: ConnectionSource;
+  readonly schema: string;
+  readonly migrate: boolean;
+  /** For `resolveJob`. */
+  readonly jobDefaults: ResolvedJobDefaults;
+  readonly maxConcurrentRuns: number;
+  readonly poolSize: number;
+  readonly receiptPoolSize: number;
+  readonly pollIntervalMs: number;
+  readonly shutdownTimeoutMs: number;
+  readonly enabled: boolean;
+  readonly logging: boolean;
+}
+
+/**
+ * Reads what was given to `forRoot()`, once.
+ * @throws InvalidOptionsError with every problem
+ */
+export function resolveSchedulerOptions(given: DistributedSchedulerOptions | undefined, environment: Environment): ResolvedSchedulerOptions {
+  if (given !== undefined && !isObject(given)) fail([expected('an object of options', given).problem]);
+  const options = given ?? {};
+  const { values, problems: own } = readOptions(options, SCHEDULER_OPTIONS, '');
+  const jobDefaults = readJobDefaults(options.defaults);
+  const connection = resolveConnection(options, environment);
+  const problems = [...own, ...jobDefaults.problems];
+  if ('problem' in connection) fail([...problems, connection.problem]);
+  if (problems.length > 0) fail(problems);
+  const all = { ...defaultsOf(SCHEDULER_OPTIONS), ...values };
+  return Object.freeze({
+    connection,
+    schema: all.schema,
+    migrate: all.migrate ?? connection.kind === 'embedded',
+    jobDefaults: Object.freeze(jobDefaults.values),
+    maxConcurrentRuns: all.maxConcurrentRuns,
+    poolSize: all.poolSize,
+    receiptPoolSize: all.receiptPoolSize,
+    pollIntervalMs: all.pollInterval,
+    shutdownTimeoutMs: all.shutdownTimeout,
+    enabled: all.enabled,
+    logging: all.logging,
+  });
+}
+
+function readJobDefaults(given: unknown): { values: ResolvedJobDefaults; problems: readonly string[] } {
+  if (given === undefined) return { values: {}, problems: [] };
+  if (!isObject(given)) return { values: {}, problems: [`defaults: ${expected('an object of job options', given).problem}`] };
+  const { values, problems } = readOptions(given, JOB_DEFAULT_OPTIONS, 'defaults.');
+  const between = problemsBetween(given, values, resolvePolicies(values, {})).map((problem) => `defaults: ${problem}`);
+  return { values, problems: [...problems, ...between, ...problemsOfZone(values.timeZone)] };
+}
+
+function problemsOfZone(timeZone: string | undefined): string[] {
+  try {
+    if (timeZone !== undefined) compileSchedule('* * * * *', timeZone);
+    return [];
+  } catch (error) {
+    if (error instanceof InvalidTimeZoneError) return [`defaults.timeZone: ${error.message}`];
+    throw error;
+  }
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function fail(problems: readonly string[]): never {
+  throw new InvalidOptionsError(problems.map((problem) => `DistributedSchedulerModule: ${problem}`));
+}
