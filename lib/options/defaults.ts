@@ -9,7 +9,8 @@ const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 
-const TIMER = { atMost: '24d', because: 'timers take no more' } as const;
+/** Node.js timers fire at once when they are set to more than 24.8 days. */
+const TIMER = { atMost: '24d', whyMost: 'timers take no more' } as const;
 
 const POLICIES = {
   timeZone: { rule: text(100), byDefault: 'UTC' },
@@ -18,11 +19,8 @@ const POLICIES = {
   catchUpWindow: { rule: duration(), byDefault: 24 * HOUR },
   maxCatchUp: { rule: integer({ atLeast: 1 }), byDefault: 100 },
   lateAfter: { rule: duration(), byDefault: 2 * MINUTE },
-  lease: {
-    rule: duration({ atLeast: '1s', atMost: '24d', because: 'a shorter one runs out while its heartbeat is on the way; timers take no longer one' }),
-    byDefault: MINUTE,
-  },
-  renewEvery: { rule: duration({ atLeast: '100ms', atMost: '24d', because: 'each renewal is a write, and timers take no more than 24 days' }) },
+  lease: { rule: duration({ atLeast: '1s', whyLeast: 'a shorter one runs out while its heartbeat is on the way', ...TIMER }), byDefault: MINUTE },
+  renewEvery: { rule: duration({ atLeast: '100ms', whyLeast: 'each renewal is a write', ...TIMER }) },
   jitter: { rule: duration(TIMER), byDefault: 0 },
   maxAttempts: { rule: integer({ atLeast: 1 }), byDefault: 3 },
   backoff: { rule: backoff, byDefault: Object.freeze({ kind: 'exponential', delayMs: 5 * SECOND, maxMs: 10 * MINUTE }) },
@@ -39,13 +37,13 @@ export const JOB_OPTIONS = {
 export const JOB_DEFAULT_OPTIONS = POLICIES;
 
 /** Every option of the module. The first three are read by `resolveSchedulerOptions`, each as a whole. */
-export const SCHEDULER_OPTIONS = {
+export const MODULE_OPTIONS = {
   connection: { rule: anything },
   dataSource: { rule: anything },
   defaults: { rule: anything },
   schema: { rule: schemaName, byDefault: 'public' },
   migrate: { rule: flag },
-  maxConcurrentRuns: { rule: integer({ atLeast: 1, because: 'enabled: false claims nothing' }), byDefault: 20 },
+  maxConcurrentRuns: { rule: integer({ atLeast: 1, whyLeast: 'enabled: false claims nothing' }), byDefault: 20 },
   poolSize: { rule: integer({ atLeast: 1 }), byDefault: 3 },
   receiptPoolSize: { rule: integer({ atLeast: 1 }), byDefault: 5 },
   pollInterval: { rule: duration({ atLeast: '10ms', ...TIMER }), byDefault: 5 * SECOND },

@@ -2,8 +2,8 @@ import type { Duration } from '../domain/duration.js';
 import type { BackoffFunction, MissedPolicy, OverlapPolicy } from '../domain/job-definition.js';
 
 /**
- * How long to wait before a failed run's next attempt: a fixed time, a growing one (doubling from `delay` up to `max`,
- * each with up to a fifth of jitter), or a function of the number of failed attempts that returns milliseconds.
+ * How long to wait before a failed run's next attempt: a fixed time, a growing one (doubling from `delay` up to `max`, by
+ * default ten minutes, each with up to a fifth of jitter), or a function of the number of failed attempts that returns milliseconds.
  */
 export type BackoffOptions =
   | Duration
@@ -29,20 +29,24 @@ export interface DistributedCronOptions {
   overlap?: OverlapPolicy;
   /** Occurrences nobody ran in time: `skip` all, run the newest `once`, or run `all` of them, oldest first. @default 'once' */
   missed?: MissedPolicy;
-  /** Missed occurrences older than this are recorded and never run. @default '24h' */
+  /** Missed occurrences older than this are recorded and never run; at least `lateAfter`. @default '24h' */
   catchUpWindow?: Duration;
   /** The most missed occurrences `missed: 'all'` runs after one gap; the newest are kept. @default 100 */
   maxCatchUp?: number;
   /** Later than this, an occurrence is missed; until then it is merely late and runs as usual. @default '2m' */
   lateAfter?: Duration;
-  /** How long a claim is valid without a heartbeat; a dead replica's run is taken over after it. @default '60s' */
+  /** How long a claim is valid without a heartbeat (1 s to 24 days); a dead replica's run is taken over after it. @default '60s' */
   lease?: Duration;
-  /** How often the heartbeat renews the lease; at most a third of `lease`. @default a quarter of `lease` */
+  /**
+   * How often the heartbeat renews the lease; at most a third of `lease`. One that the module's `defaults` name holds
+   * for a job with a `lease` of its own only if it is short enough for that.
+   * @default a quarter of `lease`
+   */
   renewEvery?: Duration;
   /** Spread starts over this time by a stable hash of the name; the fire time stays. @default 0 */
   jitter?: Duration;
   /** Attempts before the run is dead and waits for a person, the first one included. @default 3 */
   maxAttempts?: number;
-  /** @default { delay: '5s', max: '10m' } */
+  /** What a failed run waits for before its next attempt. @default { delay: '5s', max: '10m' } */
   backoff?: BackoffOptions;
 }

@@ -6,11 +6,12 @@ export type Reading<T> = { readonly value: T } | { readonly problem: string };
 /** Reads what a person gave for one option. */
 export type Rule<T> = (given: unknown) => Reading<T>;
 
-/** A bound, and the reason for it where it is not plain. */
+/** Limits, with the reason for each where it is not plain. */
 export interface Bounds<T> {
   readonly atLeast?: T;
+  readonly whyLeast?: string;
   readonly atMost?: T;
-  readonly because?: string;
+  readonly whyMost?: string;
 }
 
 /** Far inside what a timestamp holds when it is added to one. */
@@ -67,10 +68,11 @@ export function expected(what: string, given: unknown): { readonly problem: stri
   return { problem: `expected ${what}, got ${describe(given)}` };
 }
 
-function within(limits: { atLeast: number; atMost: number; because?: string }, value: number, format: (value: number) => string): Reading<number> {
-  const [word, limit] = value < limits.atLeast ? ['at least', limits.atLeast] : ['at most', limits.atMost];
-  if (limits.atLeast <= value && value <= limits.atMost) return { value };
-  return { problem: `expected ${word} ${format(limit)}${limits.because ? ` (${limits.because})` : ''}, got ${format(value)}` };
+function within(limits: Bounds<number> & { atLeast: number; atMost: number }, value: number, format: (value: number) => string): Reading<number> {
+  const { atLeast, whyLeast, atMost, whyMost } = limits;
+  if (atLeast <= value && value <= atMost) return { value };
+  const [limit, why] = value < atLeast ? [`at least ${format(atLeast)}`, whyLeast] : [`at most ${format(atMost)}`, whyMost];
+  return { problem: `expected ${limit}${why ? ` (${why})` : ''}, got ${format(value)}` };
 }
 
 function describe(given: unknown): string {

@@ -1,11 +1,10 @@
-import { compileSchedule } from '../domain/schedule.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
-import { InvalidTimeZoneError } from '../errors/invalid-time-zone.error.js';
-import { JOB_DEFAULT_OPTIONS, SCHEDULER_OPTIONS, type ResolvedJobDefaults } from './defaults.js';
+import { JOB_DEFAULT_OPTIONS, MODULE_OPTIONS, type ResolvedJobDefaults } from './defaults.js';
+import { problemsBetween, resolvePolicies } from './job-policies.js';
 import { expected } from './option-rules.js';
 import { defaultsOf, readOptions } from './read-options.js';
+import { problemsOfZone } from './read-schedule.js';
 import { resolveConnection, type ConnectionSource, type Environment } from './resolve-connection.js';
-import { problemsBetween, resolvePolicies } from './resolve-job.js';
 import type { DistributedSchedulerOptions } from './scheduler-options.js';
 
 /** The module's options, every default filled in, frozen. Durations are in milliseconds. */
@@ -31,13 +30,13 @@ export interface ResolvedSchedulerOptions {
 export function resolveSchedulerOptions(given: DistributedSchedulerOptions | undefined, environment: Environment): ResolvedSchedulerOptions {
   if (given !== undefined && !isObject(given)) fail([expected('an object of options', given).problem]);
   const options = given ?? {};
-  const { values, problems: own } = readOptions(options, SCHEDULER_OPTIONS, '');
+  const { values, problems: own } = readOptions(options, MODULE_OPTIONS, '');
   const jobDefaults = readJobDefaults(options.defaults);
   const connection = resolveConnection(options, environment);
   const problems = [...own, ...jobDefaults.problems];
   if ('problem' in connection) fail([...problems, connection.problem]);
   if (problems.length > 0) fail(problems);
-  const all = { ...defaultsOf(SCHEDULER_OPTIONS), ...values };
+  const all = { ...defaultsOf(MODULE_OPTIONS), ...values };
   return Object.freeze({
     connection,
     schema: all.schema,
@@ -58,17 +57,8 @@ function readJobDefaults(given: unknown): { values: ResolvedJobDefaults; problem
   if (!isObject(given)) return { values: {}, problems: [`defaults: ${expected('an object of job options', given).problem}`] };
   const { values, problems } = readOptions(given, JOB_DEFAULT_OPTIONS, 'defaults.');
   const between = problemsBetween(given, values, resolvePolicies(values, {})).map((problem) => `defaults: ${problem}`);
-  return { values, problems: [...problems, ...between, ...problemsOfZone(values.timeZone)] };
-}
-
-function problemsOfZone(timeZone: string | undefined): string[] {
-  try {
-    if (timeZone !== undefined) compileSchedule('* * * * *', timeZone);
-    return [];
-  } catch (error) {
-    if (error instanceof InvalidTimeZoneError) return [`defaults.timeZone: ${error.message}`];
-    throw error;
-  }
+  const ofZone = problemsOfZone(values.timeZone ?? 'UTC').map((problem) => `defaults.timeZone: ${problem}`);
+  return { values, problems: [...problems, ...between, ...ofZone] };
 }
 
 function isObject(value: unknown): value is object {

