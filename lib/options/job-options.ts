@@ -2,8 +2,9 @@ import type { Duration } from '../domain/duration.js';
 import type { BackoffFunction, MissedPolicy, OverlapPolicy } from '../domain/job-definition.js';
 
 /**
- * How long to wait before a failed run's next attempt: a fixed time, a growing one (doubling from `delay` up to `max`, by
- * default ten minutes, each with up to a fifth of jitter), or a function of the number of failed attempts that returns milliseconds.
+ * How long to wait before a failed run's next attempt: a fixed time, a growing one (doubling from `delay` up to `max`,
+ * ten minutes by default, each with up to a fifth of jitter), or a function of the number of failed attempts that
+ * returns milliseconds.
  */
 export type BackoffOptions =
   | Duration

@@ -3,10 +3,11 @@ import { EmbeddedServerError } from '../errors/embedded-server.error.js';
 /** What a failure's text says, and what to do then; the first that fits. */
 const ADVICE: readonly (readonly [RegExp, string])[] = [
   [
-    /ENOSPC|No space left|Disk quota exceeded/i,
+    /ENOSPC|No space left|Check free disk space|Disk quota exceeded/i,
     'There is no room left in the temporary folder; a server needs about 100 MB. Free some, or set TMPDIR to a folder on another disk.',
   ],
   [/Address already in use/i, 'Each port that was free had been taken by another process before the server could listen on it. Try again.'],
+  [/could not be run \(spawn .* (EACCES|EPERM)\)|Permission denied/i, 'This user may not run the server or not write to the temporary folder; look at their rights, or set TMPDIR.'],
   [
     /error while loading shared libraries|Library not loaded|version `[^']+' not found/i,
     "A library that the server needs is missing. If install scripts are turned off, run this package manager's rebuild for " +
@@ -16,7 +17,6 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
     /could not be run \(spawn .* ENOENT\)/,
     "The server's program is there but does not fit this system; it needs glibc, which Alpine images do not have. Use a Debian based image.",
   ],
-  [/could not be run \(spawn .* (EACCES|EPERM)\)|Permission denied/i, 'This user may not run the server or not write to the temporary folder; look at their rights, or set TMPDIR.'],
   [/Cannot allocate memory|could not map anonymous shared memory|could not create shared memory/i, 'There is not enough memory for the server.'],
 ];
 
