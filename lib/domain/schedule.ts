@@ -1,0 +1,204 @@
+import { countMatches, firstMatch, lastMatch } from './cron-calendar.js';
+import { parseCronExpression, type CronExpression } from './cron-expression.js';
+import { timeZoneOf, type OffsetPeriod, type TimeZone } from './time-zone.js';
+
+/**
+ * One set of fire times: it depends on the expression and the zone alone. All instants are epoch milliseconds of whole
+ * seconds; what is asked with may have any milliseconds.
+ */
+export interface Schedule {
+  /** As it was written. */
+  readonly expression: string;
+  /** The IANA name, in the spelling of the tz database. */
+  readonly timeZone: string;
+  /** The first fire time strictly after an instant. Null past the end of time. */
+  nextAfter(epochMs: number): number | null;
+  /** The last fire time strictly before an instant, or null. */
+  previousBefore(epochMs: number): number | null;
+  /** Every fire time after `fromMs` up to and including `toMs`, ascending, at most `limit`. */
+  between(fromMs: number, toMs: number, limit?: number): number[];
+  /** How many fire times {@link between} has without its limit, without going through them. */
+  countBetween(fromMs: number, toMs: number): number;
+}
+
+/**
+ * @param jobName spreads `H`
+ * @throws {InvalidCronExpressionError} when the expression cannot be read or never fires
+ * @throws {InvalidTimeZoneError} when the zone is not an IANA region
+ */
+export function compileSchedule(expression: string, timeZone: string, jobName?: string): Schedule {
+  return new ZonedSchedule(parseCronExpression(expression, { jobName }), timeZoneOf(timeZone));
+}
+
+export interface ZoneOptions {
+  /** An IANA name. */
+  readonly timeZone: string;
+  /** Spreads `H`; needed for an expression that has it. */
+  readonly jobName?: string;
+}
+
+/** The next `count` fire times after `from` (exclusive). */
+export function nextFireTimes(expression: string, options: ZoneOptions & { readonly from: Date; readonly count: number }): Date[] {
+  const schedule = compileSchedule(expression, options.timeZone, options.jobName);
+  return schedule.between(options.from.getTime(), Infinity, options.count).map(toDate);
+}
+
+/** The last fire time strictly before `before`, or null. */
+export function previousFireTime(expression: string, options: ZoneOptions & { readonly before: Date }): Date | null {
+  const found = compileSchedule(expression, options.timeZone, options.jobName).previousBefore(options.before.getTime());
+  return found === null ? null : toDate(found);
+}
+
+/** Every fire time after `from` (exclusive) up to `to` (inclusive), at most `limit`. */
+export function fireTimesBetween(
+  expression: string,
+  options: ZoneOptions & { readonly from: Date; readonly to: Date; readonly limit?: number },
+): Date[] {
+  const schedule = compileSchedule(expression, options.timeZone, options.jobName);
+  return schedule.between(options.from.getTime(), options.to.getTime(), options.limit).map(toDate);
+}
+
+/** Vixie cron takes a change of this much or more for a correction, and follows the clock at once. */
+const CORRECTION_MS = 3 * 3_600_000;
+
+/** More than any difference between two offsets. */
+const TWO_DAYS_MS = 2 * 86_400_000;
+
+const END_OF_TIME_MS = 8.64e15;
+
+/** How a schedule fires in one period of constant offset. */
+interface Firing {
+  /** Matches of the local clock fire from this instant on. */
+  readonly fromMs: number;
+  /** The start of the period, when it fires for what the clock skipped there. */
+  readonly madeUpAtMs: number | null;
+}
+
+class ZonedSchedule implements Schedule {
+  readonly expression: string;
+  readonly timeZone: string;
+
+  constructor(
+    private readonly cron: CronExpression,
+    private readonly zone: TimeZone,
+  ) {
+    this.expression = cron.expression;
+    this.timeZone = zone.name;
+  }
+
+  nextAfter(epochMs: number): number | null {
+    let instant = Math.floor(requireInstant(epochMs)) + 1;
+    while (instant <= END_OF_TIME_MS) {
+      const period = this.zone.periodAt(instant);
+      const { fromMs, madeUpAtMs } = this.firingIn(period);
+      if (madeUpAtMs !== null && madeUpAtMs > epochMs) {
+        return madeUpAtMs;
+      }
+      const local = firstMatch(this.cron, Math.max(instant, fromMs) + period.offsetMs);
+      if (local === null) {
+        return null;
+      }
+      const found = local - period.offsetMs;
+      if (found < period.endMs) {
+        return found <= END_OF_TIME_MS ? found : null;
+      }
+      instant = Math.max(period.endMs, this.quietUntil(period));
+    }
+    return null;
+  }
+
+  previousBefore(epochMs: number): number | null {
+    let instant = Math.ceil(requireInstant(epochMs)) - 1;
+    while (instant >= -END_OF_TIME_MS) {
+      const period = this.zone.periodAt(instant);
+      const { fromMs, madeUpAtMs } = this.firingIn(period);
+      const local = lastMatch(this.cron, Math.min(instant, period.endMs - 1) + period.offsetMs);
+      const found = local === null ? null : local - period.offsetMs;
+      if (found !== null && found >= fromMs) {
+        return found >= -END_OF_TIME_MS ? found : null;
+      }
+      if (madeUpAtMs !== null && madeUpAtMs < epochMs) {
+        return madeUpAtMs;
+      }
+      if (found === null) {
+        return null;
+      }
+      instant = Math.min(period.startMs - 1, this.quietSince(period));
+    }
+    return null;
+  }
+
+  between(fromMs: number, toMs: number, limit = Infinity): number[] {
+    const found: number[] = [];
+    let next = limit > 0 ? this.nextAfter(fromMs) : null;
+    while (next !== null && next <= toMs) {
+      found.push(next);
+      next = found.length < limit ? this.nextAfter(next) : null;
+    }
+    return found;
+  }
+
+  countBetween(fromMs: number, toMs: number): number {
+    const endMs = Math.floor(requireInstant(toMs));
+    let count = 0;
+    let instant = Math.floor(requireInstant(fromMs)) + 1;
+    while (instant <= endMs) {
+      const period = this.zone.periodAt(instant);
+      const { fromMs: regularFromMs, madeUpAtMs } = this.firingIn(period);
+      const lastMs = Math.min(endMs, period.endMs - 1);
+      count += countMatches(this.cron, Math.max(instant, regularFromMs) + period.offsetMs, lastMs + period.offsetMs);
+      if (madeUpAtMs !== null && madeUpAtMs >= instant && !this.matchesAt(madeUpAtMs, period)) {
+        count++;
+      }
+      instant = period.endMs;
+    }
+    return count;
+  }
+
+  /**
+   * The clock-change rule of Vixie cron. A schedule with a `*` in minute or hour follows the clock. A fixed one fires
+   * once for whatever a gap skipped, at the instant of the change, and not again in the second pass of a repeated hour.
+   */
+  private firingIn(period: OffsetPeriod): Firing {
+    const { startMs, offsetMs, offsetBeforeMs } = period;
+    const change = offsetMs - offsetBeforeMs;
+    if (!this.cron.fixed || change === 0 || Math.abs(change) >= CORRECTION_MS) {
+      return { fromMs: startMs, madeUpAtMs: null };
+    }
+    if (change < 0) {
+      return { fromMs: startMs - change, madeUpAtMs: null };
+    }
+    const skipped = firstMatch(this.cron, startMs + offsetBeforeMs);
+    return { fromMs: startMs, madeUpAtMs: skipped !== null && skipped < startMs + offsetMs ? startMs : null };
+  }
+
+  /**
+   * No fire time lies between the end of the period and this instant, whatever the clock does there: it may go back, so
+   * that what has passed in this period comes again.
+   */
+  private quietUntil({ endMs, offsetMs }: OffsetPeriod): number {
+    const local = firstMatch(this.cron, endMs + offsetMs - TWO_DAYS_MS);
+    return local === null ? Infinity : local - offsetMs - TWO_DAYS_MS;
+  }
+
+  private quietSince({ startMs, offsetMs }: OffsetPeriod): number {
+    const local = lastMatch(this.cron, startMs + offsetMs + TWO_DAYS_MS);
+    return local === null ? -Infinity : local - offsetMs + TWO_DAYS_MS;
+  }
+
+  private matchesAt(epochMs: number, period: OffsetPeriod): boolean {
+    const local = epochMs + period.offsetMs;
+    return firstMatch(this.cron, local) === local;
+  }
+}
+
+function requireInstant(epochMs: number): number {
+  if (!Number.isFinite(epochMs)) {
+    throw new RangeError(`An instant in epoch milliseconds is expected, not ${epochMs}.`);
+  }
+  return epochMs;
+}
+
+function toDate(epochMs: number): Date {
+  return new Date(epochMs);
+}
