@@ -38,21 +38,24 @@ function countBefore(cron: CronExpression, originMs: number, endMs: number): num
   const lastDay = Math.floor(endMs / DAY_MS);
   let days = 0;
   let month = monthOf(firstDay);
-  for (; month.firstDay < lastDay; month = nextMonth(month)) {
-    const from = Math.max(0, firstDay - month.firstDay);
-    const before = Math.min(month.length, lastDay - month.firstDay);
-    days += countBits(matchingDays(cron.days, month) & (0x7fff_ffff << from) & (0x7fff_ffff >>> (31 - before)));
+  while (month.firstDay + month.length <= lastDay) {
+    days += countBits(matchingDays(cron.days, month) & (-1 << Math.max(0, firstDay - month.firstDay)));
+    month = nextMonth(month);
   }
+  const daysOfLastMonth = matchingDays(cron.days, month);
+  const from = Math.max(0, firstDay - month.firstDay);
+  const last = lastDay - month.firstDay;
+  days += countBits(daysOfLastMonth & (-1 << from) & ~(-1 << last));
   const perDay = cron.hours.length * cron.minutes.length * cron.seconds.length;
-  const partOfLastDay = dayFrom(cron, lastDay) === lastDay ? timesBefore(cron, Math.ceil((endMs - lastDay * DAY_MS) / 1000)) : 0;
-  return days * perDay + partOfLastDay;
+  const lastDayMatches = (daysOfLastMonth & (1 << last)) !== 0;
+  return days * perDay + (lastDayMatches ? timesBefore(cron, Math.ceil((endMs - lastDay * DAY_MS) / 1000)) : 0);
 }
 
 function dayFrom(cron: CronExpression, day: number): number | null {
   let month = monthOf(day);
   for (let i = 0; i <= MONTHS_OF_A_CYCLE; i++) {
     const skipped = Math.max(0, day - month.firstDay);
-    const days = matchingDays(cron.days, month) & (0x7fff_ffff << skipped);
+    const days = matchingDays(cron.days, month) & (-1 << skipped);
     if (days !== 0) {
       return month.firstDay + 31 - Math.clz32(days & -days);
     }

@@ -8,7 +8,7 @@ export type DayRule =
   | { readonly kind: 'beforeLast'; readonly days: number; readonly weekday: boolean }
   /** `5#2`: the second Friday. */
   | { readonly kind: 'nth'; readonly dayOfWeek: number; readonly nth: number }
-  /** `5L`: the last Friday. */
+  /** `5L`, `5#L`: the last Friday. */
   | { readonly kind: 'lastOfWeekday'; readonly dayOfWeek: number };
 
 /** The fields that choose dates. */
@@ -112,18 +112,18 @@ function readRuleOfMonth(item: string, source: CronSource): DayRule | null {
 }
 
 function readRuleOfWeek(item: string, source: CronSource): DayRule | null {
-  const match = /^([a-z]+|\d+)#(\d+)$/i.exec(item);
-  if (match) {
-    const nth = Number(match[2]);
+  const numbered = /^([a-z]+|\d+)#(\d+)$/i.exec(item);
+  if (numbered) {
+    const nth = Number(numbered[2]);
     if (nth < 1 || nth > 5) {
       throw refused(source, `day of week "${item}" has ${nth} after the #, outside 1-5`);
     }
-    return { kind: 'nth', dayOfWeek: readNumber(DAY_OF_WEEK, match[1], source) % 7, nth };
+    return { kind: 'nth', dayOfWeek: readNumber(DAY_OF_WEEK, numbered[1], source) % 7, nth };
   }
   if (/^l$/i.test(item)) {
     throw refused(source, `day of week "${item}" does not say which day; write 5L for the last Friday`);
   }
-  const last = /^(\d+|[a-z]{3,})l$/i.exec(item);
+  const last = /^(\d+|[a-z]{3,})#?l$/i.exec(item);
   return last ? { kind: 'lastOfWeekday', dayOfWeek: readNumber(DAY_OF_WEEK, last[1], source) % 7 } : null;
 }
 

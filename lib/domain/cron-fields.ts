@@ -62,7 +62,7 @@ export function readNumber(field: CronField, text: string, source: CronSource): 
   return field.min + index;
 }
 
-/** A step larger than the field would fire once where it reads as an interval: `*\/90` is not every 90 minutes. */
+/** A step beyond the field is refused: in the minutes, 90 reads as every 90 minutes and would mean every hour. */
 export function readStep(field: CronField, text: string, source: CronSource): number {
   const step = Number(text);
   if (step < 1 || step > field.max) {

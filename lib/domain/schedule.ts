@@ -1,6 +1,7 @@
+import { firingIn } from './clock-change.js';
 import { countMatches, firstMatch, lastMatch } from './cron-calendar.js';
 import { parseCronExpression, type CronExpression } from './cron-expression.js';
-import { timeZoneOf, type OffsetPeriod, type TimeZone } from './time-zone.js';
+import { timeZoneOf, timeZoneWarning, type OffsetPeriod, type TimeZone } from './time-zone.js';
 
 /**
  * One set of fire times: it depends on the expression and the zone alone. All instants are epoch milliseconds of whole
@@ -11,6 +12,8 @@ export interface Schedule {
   readonly expression: string;
   /** The IANA name, in the spelling of the tz database. */
   readonly timeZone: string;
+  /** What its owner should be told at start-up; empty for most. */
+  readonly warnings: readonly string[];
   /** The first fire time strictly after an instant. Null past the end of time. */
   nextAfter(epochMs: number): number | null;
   /** The last fire time strictly before an instant, or null. */
@@ -58,25 +61,15 @@ export function fireTimesBetween(
   return schedule.between(options.from.getTime(), options.to.getTime(), options.limit).map(toDate);
 }
 
-/** Vixie cron takes a change of this much or more for a correction, and follows the clock at once. */
-const CORRECTION_MS = 3 * 3_600_000;
-
 /** More than any difference between two offsets. */
 const TWO_DAYS_MS = 2 * 86_400_000;
 
 const END_OF_TIME_MS = 8.64e15;
 
-/** How a schedule fires in one period of constant offset. */
-interface Firing {
-  /** Matches of the local clock fire from this instant on. */
-  readonly fromMs: number;
-  /** The start of the period, when it fires for what the clock skipped there. */
-  readonly madeUpAtMs: number | null;
-}
-
 class ZonedSchedule implements Schedule {
   readonly expression: string;
   readonly timeZone: string;
+  readonly warnings: readonly string[];
 
   constructor(
     private readonly cron: CronExpression,
@@ -84,13 +77,14 @@ class ZonedSchedule implements Schedule {
   ) {
     this.expression = cron.expression;
     this.timeZone = zone.name;
+    this.warnings = [eitherDayWarning(cron), timeZoneWarning(zone.name)].filter((warning) => warning !== null);
   }
 
   nextAfter(epochMs: number): number | null {
     let instant = Math.floor(requireInstant(epochMs)) + 1;
     while (instant <= END_OF_TIME_MS) {
       const period = this.zone.periodAt(instant);
-      const { fromMs, madeUpAtMs } = this.firingIn(period);
+      const { fromMs, madeUpAtMs } = firingIn(this.cron, period);
       if (madeUpAtMs !== null && madeUpAtMs > epochMs) {
         return madeUpAtMs;
       }
@@ -111,7 +105,7 @@ class ZonedSchedule implements Schedule {
     let instant = Math.ceil(requireInstant(epochMs)) - 1;
     while (instant >= -END_OF_TIME_MS) {
       const period = this.zone.periodAt(instant);
-      const { fromMs, madeUpAtMs } = this.firingIn(period);
+      const { fromMs, madeUpAtMs } = firingIn(this.cron, period);
       const local = lastMatch(this.cron, Math.min(instant, period.endMs - 1) + period.offsetMs);
       const found = local === null ? null : local - period.offsetMs;
       if (found !== null && found >= fromMs) {
@@ -144,7 +138,7 @@ class ZonedSchedule implements Schedule {
     let instant = Math.floor(requireInstant(fromMs)) + 1;
     while (instant <= endMs) {
       const period = this.zone.periodAt(instant);
-      const { fromMs: regularFromMs, madeUpAtMs } = this.firingIn(period);
+      const { fromMs: regularFromMs, madeUpAtMs } = firingIn(this.cron, period);
       const lastMs = Math.min(endMs, period.endMs - 1);
       count += countMatches(this.cron, Math.max(instant, regularFromMs) + period.offsetMs, lastMs + period.offsetMs);
       if (madeUpAtMs !== null && madeUpAtMs >= instant && !this.matchesAt(madeUpAtMs, period)) {
@@ -153,23 +147,6 @@ class ZonedSchedule implements Schedule {
       instant = period.endMs;
     }
     return count;
-  }
-
-  /**
-   * The clock-change rule of Vixie cron. A schedule with a `*` in minute or hour follows the clock. A fixed one fires
-   * once for whatever a gap skipped, at the instant of the change, and not again in the second pass of a repeated hour.
-   */
-  private firingIn(period: OffsetPeriod): Firing {
-    const { startMs, offsetMs, offsetBeforeMs } = period;
-    const change = offsetMs - offsetBeforeMs;
-    if (!this.cron.fixed || change === 0 || Math.abs(change) >= CORRECTION_MS) {
-      return { fromMs: startMs, madeUpAtMs: null };
-    }
-    if (change < 0) {
-      return { fromMs: startMs - change, madeUpAtMs: null };
-    }
-    const skipped = firstMatch(this.cron, startMs + offsetBeforeMs);
-    return { fromMs: startMs, madeUpAtMs: skipped !== null && skipped < startMs + offsetMs ? startMs : null };
   }
 
   /**
@@ -190,6 +167,13 @@ class ZonedSchedule implements Schedule {
     const local = epochMs + period.offsetMs;
     return firstMatch(this.cron, local) === local;
   }
+}
+
+/** The rule is Vixie cron's, and surprises most people. */
+function eitherDayWarning({ expression, days }: CronExpression): string | null {
+  return days.either
+    ? `Cron "${expression}" restricts both the day of month and the day of week; it fires when either of them matches.`
+    : null;
 }
 
 function requireInstant(epochMs: number): number {

@@ -105,6 +105,7 @@ describe('the days that match in a month', () => {
     ['0 0 * * 5L', '2025-10', [31], 'last Friday, the fifth'],
     ['0 0 * * friL', '2025-11', [28], 'last Friday, the fourth'],
     ['0 0 * * 7L', '2025-02', [23], 'last Sunday'],
+    ['0 0 * * FRI#L', '2025-11', [28], 'last Friday'],
     ['0 0 * * 1L,5L', '2025-01', [27, 31], 'two of them'],
     ['0 0 * * MON#1', '2025-12', [1], 'first Monday'],
     ['0 0 * * 7#2', '2025-06', [8], 'second Sunday'],

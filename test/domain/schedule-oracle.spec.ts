@@ -96,7 +96,8 @@ function fireTimes(expression: WrittenExpression, minutes: WallMinute[]): number
 }
 
 function matches({ minute, hour, dayOfMonth, month, dayOfWeek }: WrittenExpression, local: number): boolean {
-  if (!minute.values.has(local % 60) || !hour.values.has(Math.floor(local / 60) % 24)) {
+  const minuteOfDay = local - Math.floor(local / 1440) * 1440;
+  if (!minute.values.has(minuteOfDay % 60) || !hour.values.has(Math.floor(minuteOfDay / 60))) {
     return false;
   }
   const date = new Date(local * MINUTE_MS);

@@ -106,6 +106,14 @@ describe('the functions with dates', () => {
     expect(() => compileSchedule('0 0 * * *', timeZone).countBetween(0, Infinity)).toThrow(RangeError);
   });
 
+  it('come with a warning where the owner may mean something else', () => {
+    expect(compileSchedule('0 0 13 * 5', 'CET').warnings).toEqual([
+      'Cron "0 0 13 * 5" restricts both the day of month and the day of week; it fires when either of them matches.',
+      expect.stringContaining('Time zone "CET"'),
+    ]);
+    expect(compileSchedule('0 0 13 * *', timeZone).warnings).toEqual([]);
+  });
+
   it('end with time itself', () => {
     const end = 8.64e15;
     expect(compileSchedule('0 0 * * *', 'Asia/Tokyo').nextAfter(end)).toBeNull();

@@ -1,0 +1,47 @@
+import 'reflect-metadata';
+import { CRON_ARGUMENTS_METADATA, CRON_METADATA } from '../distributed-scheduler.tokens.js';
+import { InvalidDecorationError } from '../errors/invalid-decoration.error.js';
+import type { DistributedCronOptions } from '../options/job-options.js';
+
+/** One `@DistributedCron` on one method. */
+export interface CronDeclaration {
+  readonly expression: string;
+  readonly options: DistributedCronOptions;
+}
+
+/** Where Nest keeps what `createParamDecorator` declares. */
+const NEST_ROUTE_ARGUMENTS = '__routeArguments__';
+
+/** Not one of Nest's own parameter types, so that pipes see a `custom` parameter, which `ValidationPipe` leaves alone. */
+const RUN_PARAMETER = '99:0';
+
+/**
+ * Makes a method of a provider or controller a job: it runs once for each fire time of the expression, on whichever
+ * replica claims it. It gets a `CronRun`. May stand several times on one method, each with a name of its own.
+ *
+ * The declaration belongs to the class and the method's name, so that it survives other decorators that wrap the method;
+ * a subclass inherits it, also when it overrides the method, and replaces it by decorating again.
+ *
+ * @param expression five cron fields, or six with seconds first, or an alias such as `@daily`
+ */
+export function DistributedCron(expression: string, options: DistributedCronOptions = {}): MethodDecorator {
+  return (target, methodName, descriptor) => {
+    if (typeof target === 'function') throw new InvalidDecorationError(target.name, methodName, 'is static');
+    if (typeof methodName === 'symbol') throw new InvalidDecorationError(target.constructor.name, methodName, 'is named by a symbol');
+    if (typeof descriptor?.value !== 'function') {
+      throw new InvalidDecorationError(target.constructor.name, methodName, 'is not a method');
+    }
+    const own = (Reflect.getOwnMetadata(CRON_METADATA, target, methodName) as CronDeclaration[] | undefined) ?? [];
+    // Decorators run from the bottom up; the list reads from the top down.
+    Reflect.defineMetadata(CRON_METADATA, [{ expression, options }, ...own], target, methodName);
+    declareArguments(target, methodName);
+  };
+}
+
+/** Nest applies guards, pipes and interceptors by the parameters it knows of: the run is the first, unless a custom decorator took its place. */
+function declareArguments(target: object, methodName: string | symbol): void {
+  const custom = Reflect.getMetadata(NEST_ROUTE_ARGUMENTS, target.constructor, methodName) as Record<string, { index: number }> | undefined;
+  const first = Object.values(custom ?? {}).some(({ index }) => index === 0);
+  const run = { [RUN_PARAMETER]: { index: 0, data: undefined, pipes: [] } };
+  Reflect.defineMetadata(CRON_ARGUMENTS_METADATA, { ...custom, ...(first ? {} : run) }, target.constructor, methodName);
+}

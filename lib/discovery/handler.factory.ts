@@ -1,0 +1,55 @@
+import { Injectable, type Type } from '@nestjs/common';
+import { ContextIdFactory, ExternalContextCreator } from '@nestjs/core';
+import { Injector } from '@nestjs/core/injector/injector.js';
+import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js';
+import type { ContextId } from '@nestjs/core';
+import { CRON_ARGUMENTS_METADATA } from '../distributed-scheduler.tokens.js';
+import type { CronRun } from '../execution/cron-run.js';
+
+/** Runs a job's method for one attempt. */
+export type Handler = (run: CronRun) => Promise<unknown>;
+
+/** What a guard or interceptor reads from `ExecutionContext.getType()`. */
+export type CronContextType = 'cron';
+
+const RUN_AS_PARAMETER = { exchangeKeyForValue: (_type: number, _data: unknown, args: unknown[]) => args[0] };
+
+/** Binds methods as Nest binds its own handlers: with their guards, pipes, interceptors and filters, in their scope. */
+@Injectable()
+export class HandlerFactory {
+  private readonly injector = new Injector();
+
+  constructor(private readonly contexts: ExternalContextCreator) {}
+
+  create(wrapper: InstanceWrapper, methodName: string): Handler {
+    if (wrapper.isDependencyTreeStatic() && !wrapper.isTransient) return this.bind(wrapper.instance, methodName);
+    return async (run) => {
+      const contextId = ContextIdFactory.create();
+      this.contexts.registerRequestProvider(run, contextId);
+      const instance = await this.resolve(wrapper, contextId);
+      return this.bind(instance, methodName, contextId, wrapper.id)(run);
+    };
+  }
+
+  /** A new instance for this run, as Nest makes one for each request; `REQUEST` is the run. */
+  private resolve(wrapper: InstanceWrapper, contextId: ContextId): Promise<object> {
+    const host = wrapper.host!;
+    const collection = host.controllers.get(wrapper.token as Type) === wrapper ? host.controllers : host.providers;
+    return this.injector.loadPerContext(wrapper.instance, host, collection as Map<Type, InstanceWrapper>, contextId, wrapper);
+  }
+
+  private bind(instance: object, methodName: string, contextId?: ContextId, inquirerId?: string): Handler {
+    const method = (instance as Record<string, (...args: unknown[]) => unknown>)[methodName]!;
+    return this.contexts.create<Record<string, never>, CronContextType>(
+      instance,
+      method,
+      methodName,
+      CRON_ARGUMENTS_METADATA,
+      RUN_AS_PARAMETER,
+      contextId,
+      inquirerId,
+      { guards: true, interceptors: true, filters: true },
+      'cron',
+    );
+  }
+}

@@ -1,0 +1,97 @@
+import { Module, type DynamicModule, type Provider } from '@nestjs/common';
+import { DiscoveryModule } from '@nestjs/core';
+import { HandlerFactory } from './discovery/handler.factory.js';
+import { JobExplorer } from './discovery/job.explorer.js';
+import { JobRegistry } from './discovery/job.registry.js';
+import { INSTANCE_ID, SCHEDULER_OPTIONS, SCHEDULER_OPTIONS_INPUT } from './distributed-scheduler.tokens.js';
+import { SchedulerEvents } from './events/scheduler-events.js';
+import { ClaimService } from './execution/claim.service.js';
+import { ExecutorService } from './execution/executor.service.js';
+import { HeartbeatService } from './execution/heartbeat.service.js';
+import { InFlightRuns } from './execution/in-flight-runs.js';
+import { ReceiptService } from './execution/receipt.service.js';
+import { RunContext } from './execution/run-context.js';
+import { RunEndings } from './execution/run-endings.service.js';
+import { Drain } from './lifecycle/drain.js';
+import { Duties } from './lifecycle/duties.js';
+import { KeepAlive } from './lifecycle/keep-alive.js';
+import { Registrar } from './lifecycle/registrar.js';
+import { SchedulerLifecycle } from './lifecycle/scheduler.lifecycle.js';
+import { SingleModule } from './lifecycle/single-module.js';
+import { SchedulerLogger } from './logging/scheduler-logger.js';
+import { PartitionsService } from './maintenance/partitions.service.js';
+import { ReaperService } from './maintenance/reaper.service.js';
+import { asyncOptionsProviders } from './options/async-options.js';
+import { resolveSchedulerOptions, type ResolvedSchedulerOptions } from './options/resolve-options.js';
+import type { DistributedSchedulerAsyncOptions, DistributedSchedulerOptions } from './options/scheduler-options.js';
+import { DatabaseTime } from './runtime/database-time.js';
+import { createInstanceId } from './runtime/instance-id.js';
+import { CatchUpService } from './scheduling/catch-up.service.js';
+import { TickerService } from './scheduling/ticker.service.js';
+import { Timelines } from './scheduling/timelines.js';
+import { WatermarkService } from './scheduling/watermark.service.js';
+import { isEmbeddedPostgresInstalled } from './store/embedded-server.js';
+import { SchedulerDatabase } from './store/scheduler-database.js';
+import { STORE_PROVIDERS } from './store/store.providers.js';
+
+const OPTIONS_PROVIDERS: Provider[] = [
+  {
+    provide: SCHEDULER_OPTIONS,
+    inject: [SCHEDULER_OPTIONS_INPUT],
+    useFactory: (given: DistributedSchedulerOptions | undefined) =>
+      resolveSchedulerOptions(given, { env: process.env, embeddedInstalled: isEmbeddedPostgresInstalled() }),
+  },
+  { provide: INSTANCE_ID, useFactory: createInstanceId },
+  { provide: SchedulerDatabase, inject: [SCHEDULER_OPTIONS], useFactory: (options: ResolvedSchedulerOptions) => SchedulerDatabase.open(options) },
+  { provide: DatabaseTime, useFactory: () => new DatabaseTime() },
+];
+
+const PUBLIC_SERVICES = [SchedulerEvents, JobRegistry, ClaimService, HeartbeatService, ReaperService, ReceiptService, TickerService];
+
+const SERVICES: Provider[] = [
+  ...PUBLIC_SERVICES,
+  HandlerFactory,
+  JobExplorer,
+  InFlightRuns,
+  RunContext,
+  RunEndings,
+  ExecutorService,
+  Timelines,
+  CatchUpService,
+  WatermarkService,
+  PartitionsService,
+  SchedulerLogger,
+  SingleModule,
+  Registrar,
+  Duties,
+  Drain,
+  KeepAlive,
+  SchedulerLifecycle,
+];
+
+/** Scheduled work inside the application, on every replica, once per occurrence. Import it once, in the root module. */
+@Module({})
+export class DistributedSchedulerModule {
+  /**
+   * Every problem with the options is one `InvalidOptionsError` at start-up.
+   * @param options without any: `DATABASE_URL`, the `PG*` variables or, outside production, an embedded server
+   */
+  static forRoot(options?: DistributedSchedulerOptions): DynamicModule {
+    return this.assemble([{ provide: SCHEDULER_OPTIONS_INPUT, useValue: options }]);
+  }
+
+  /** Like `forRoot()`, with options that come from other providers. */
+  static forRootAsync(options: DistributedSchedulerAsyncOptions): DynamicModule {
+    return { ...this.assemble(asyncOptionsProviders(options)), imports: [DiscoveryModule, ...(options.imports ?? [])] };
+  }
+
+  private static assemble(input: Provider[]): DynamicModule {
+    return {
+      module: DistributedSchedulerModule,
+      global: true,
+      imports: [DiscoveryModule],
+      providers: [...input, ...OPTIONS_PROVIDERS, ...STORE_PROVIDERS, ...SERVICES],
+      exports: PUBLIC_SERVICES,
+    };
+  }
+}

@@ -1,0 +1,14 @@
+/** The options as given to `forRoot()`, before anything is read from them. */
+export const SCHEDULER_OPTIONS_INPUT = Symbol('SCHEDULER_OPTIONS_INPUT');
+
+/** The resolved options: validated, every default filled in, frozen. */
+export const SCHEDULER_OPTIONS = Symbol('SCHEDULER_OPTIONS');
+
+/** This process' name in `claimed_by`: a string, unique for each start. */
+export const INSTANCE_ID = Symbol('INSTANCE_ID');
+
+/** Reflect key of the schedules a method declares: `CronDeclaration[]`, on the prototype and the method's name. */
+export const CRON_METADATA = 'nestjs-distributed-cron:schedules';
+
+/** Reflect key of a handler's parameters, in the form Nest's context creator reads. */
+export const CRON_ARGUMENTS_METADATA = 'nestjs-distributed-cron:arguments';

@@ -1,0 +1,43 @@
+import type { Schedule } from './schedule.js';
+
+/** What happens to an occurrence that is due while an earlier run of its job still holds its lease. */
+export type OverlapPolicy = 'forbid' | 'allow';
+
+/** What happens to occurrences nobody could run in time. */
+export type MissedPolicy = 'skip' | 'once' | 'all';
+
+/** Milliseconds to wait before an attempt, given how many attempts have failed so far (1, 2, …). */
+export type BackoffFunction = (failedAttempts: number) => number;
+
+/** How long to wait before a failed run's next attempt. */
+export type Backoff =
+  | { readonly kind: 'fixed'; readonly delayMs: number }
+  | { readonly kind: 'exponential'; readonly delayMs: number; readonly maxMs: number }
+  | { readonly kind: 'function'; readonly delay: BackoffFunction };
+
+/** The answers a job gives: overlap, missed occurrences, leases, retries. Resolved: every default filled in, frozen. */
+export interface JobPolicies {
+  readonly overlap: OverlapPolicy;
+  readonly missed: MissedPolicy;
+  /** Missed occurrences older than this are recorded, never run. */
+  readonly catchUpWindowMs: number;
+  /** How many missed occurrences `missed: 'all'` runs at most; the newest are kept. */
+  readonly maxCatchUp: number;
+  /** An occurrence this late or less is merely late and runs as usual; later than that it is missed. */
+  readonly lateAfterMs: number;
+  readonly leaseMs: number;
+  readonly renewEveryMs: number;
+  /** The occurrence starts at its fire time plus a stable share of this. */
+  readonly jitterMs: number;
+  readonly maxAttempts: number;
+  readonly backoff: Backoff;
+}
+
+/** A named schedule with its policies, as declared by the code of this instance. */
+export interface JobDefinition extends JobPolicies {
+  readonly name: string;
+  readonly schedule: Schedule;
+  readonly owner: string | null;
+  /** Where it is declared, for people: `InvoiceService.export`. */
+  readonly declaredBy: string;
+}

@@ -1,0 +1,37 @@
+/** Names one occurrence: a job and the canonical instant it was due, whole seconds. */
+export interface RunKey {
+  readonly jobName: string;
+  readonly fireTime: Date;
+}
+
+/** Where a run stands; see DESIGN.md, "The path of one occurrence". */
+export type RunStatus = 'queued' | 'running' | 'done' | 'failed' | 'orphaned' | 'dead' | 'skipped' | 'cancelled';
+
+/** What caused a run to exist: the schedule at its time, or the schedule after a gap. */
+export type RunTrigger = 'schedule' | 'catch-up';
+
+/** Why an occurrence did not run. */
+export type SkipReason = 'overlap' | 'missed: too old' | 'missed: too many' | 'missed: skipped' | 'missed: superseded by a newer one';
+
+/** A claim that was won: the right to run one attempt of one occurrence while the lease lasts. */
+export interface OwnedRun extends RunKey {
+  /** 1, 2, …; the fencing token: every later write names it. */
+  readonly attempt: number;
+  /** Attempts before this one that were handed back by a stopping instance and do not count. */
+  readonly releases: number;
+  readonly trigger: RunTrigger;
+  readonly instanceId: string;
+  readonly leaseMs: number;
+  /** By the database's clock. */
+  readonly leaseUntil: Date;
+  /**
+   * By this machine's monotonic clock, in milliseconds: taken before the claim was sent, so it ends no later than
+   * `leaseUntil` does, however long the answer was on its way.
+   */
+  readonly leaseDeadline: number;
+}
+
+/** The text two parts of a process agree on to mean one run. */
+export function runId(run: RunKey): string {
+  return `${run.jobName}@${run.fireTime.toISOString()}`;
+}

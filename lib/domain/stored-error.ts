@@ -1,0 +1,47 @@
+/** A thrown value as it is kept in the database. */
+export interface StoredError {
+  name: string;
+  message: string;
+  stack: string | null;
+}
+
+const MAX_MESSAGE = 4_000;
+const MAX_STACK = 16_000;
+
+/** Describes whatever was thrown, shortened and without what PostgreSQL refuses; never throws itself. */
+export function describeError(thrown: unknown): StoredError {
+  return {
+    name: storable(read(thrown, 'name') ?? (thrown instanceof Error ? 'Error' : typeof thrown), 200),
+    message: storable(read(thrown, 'message') ?? print(thrown), MAX_MESSAGE),
+    stack: optional(read(thrown, 'stack')),
+  };
+}
+
+function read(thrown: unknown, property: 'name' | 'message' | 'stack'): string | null {
+  if (typeof thrown !== 'object' || thrown === null) return null;
+  try {
+    const value = (thrown as Record<string, unknown>)[property];
+    return typeof value === 'string' && value !== '' ? value : null;
+  } catch {
+    return null;
+  }
+}
+
+function print(thrown: unknown): string {
+  if (typeof thrown === 'string') return thrown;
+  try {
+    return JSON.stringify(thrown) ?? String(thrown);
+  } catch {
+    return Object.prototype.toString.call(thrown);
+  }
+}
+
+function optional(stack: string | null): string | null {
+  return stack === null ? null : storable(stack, MAX_STACK);
+}
+
+/** PostgreSQL keeps neither NUL nor half a surrogate pair in jsonb. */
+function storable(text: string, limit: number): string {
+  const shortened = text.length > limit ? `${text.slice(0, limit)}… (${text.length - limit} more characters)` : text;
+  return shortened.replaceAll('\u0000', '').toWellFormed();
+}

@@ -1,0 +1,56 @@
+import type { OwnedRun, RunKey } from '../domain/run.js';
+import type { StoredError } from '../domain/stored-error.js';
+
+/** One attempt of one occurrence. */
+export interface AttemptFacts extends RunKey {
+  readonly attempt: number;
+}
+
+/** Why a handler's signal was aborted, or its result refused. */
+export type LeaseLoss =
+  /** The lease could not be renewed in time, by this machine's monotonic clock. */
+  | 'expired'
+  /** The database says that the attempt is no longer ours. */
+  | 'taken over';
+
+/**
+ * Everything the scheduler tells, as it happens on this instance. `type` says what; `at` when, by the machine's clock.
+ */
+export type SchedulerEvent = { readonly at: Date } & SchedulerFact;
+
+export type SchedulerFact =
+  | { readonly type: 'scheduler.started'; readonly instanceId: string; readonly jobs: number }
+  | { readonly type: 'scheduler.stopping'; readonly instanceId: string; readonly running: number }
+  | { readonly type: 'scheduler.stopped'; readonly instanceId: string; readonly abandoned: number }
+  /** The occurrence is this instance's. Losing a claim is no event. */
+  | ({ readonly type: 'run.claimed' } & OwnedRun)
+  | ({ readonly type: 'run.started'; readonly delayMs: number } & AttemptFacts)
+  | ({ readonly type: 'run.completed'; readonly durationMs: number } & AttemptFacts)
+  | ({ readonly type: 'run.failed'; readonly durationMs: number; readonly error: StoredError; readonly retryInMs: number } & AttemptFacts)
+  /** Attempts are used up: the run waits for a person. */
+  | ({ readonly type: 'run.dead'; readonly error: StoredError } & AttemptFacts)
+  /** Handed back by a stopping instance; another starts it at once. */
+  | ({ readonly type: 'run.released' } & AttemptFacts)
+  /** The occurrence has a row that says why it did not run. */
+  | ({ readonly type: 'run.skipped'; readonly reason: string } & RunKey)
+  /** Missed occurrences were decided; `recorded` of them will not run. */
+  | { readonly type: 'run.missed'; readonly jobName: string; readonly queued: readonly Date[]; readonly recorded: number; readonly from: Date; readonly until: Date }
+  /** A lease ran out and the reaper made the run claimable again. */
+  | ({ readonly type: 'run.orphaned'; readonly claimedBy: string; readonly overdueMs: number } & AttemptFacts)
+  /** The handler's signal was aborted: what it still writes is refused. */
+  | ({ readonly type: 'lease.lost'; readonly cause: LeaseLoss } & AttemptFacts)
+  /** What a former owner wanted to write was refused by the fence. */
+  | ({ readonly type: 'run.refused'; readonly write: 'completion' | 'failure' | 'release' } & AttemptFacts)
+  | ({ readonly type: 'receipt.written'; readonly entity: string; readonly effect: string } & AttemptFacts)
+  /** The effect was there already: it was not repeated. */
+  | ({ readonly type: 'receipt.duplicate'; readonly entity: string; readonly effect: string } & AttemptFacts)
+  | { readonly type: 'partition.created'; readonly names: readonly string[] }
+  /** A periodic duty failed; it goes on by itself. `failures` counts those in a row. */
+  | { readonly type: 'loop.failed'; readonly loop: string; readonly error: StoredError; readonly failures: number }
+  | { readonly type: 'loop.recovered'; readonly loop: string }
+  /** The heartbeat's own connection was lost; it reconnects by itself. */
+  | { readonly type: 'heartbeat.failed'; readonly error: StoredError }
+  | { readonly type: 'heartbeat.recovered' };
+
+/** The event of one type. */
+export type EventOf<Type extends SchedulerFact['type']> = Extract<SchedulerEvent, { type: Type }>;

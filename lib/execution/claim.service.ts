@@ -1,0 +1,111 @@
+import { Inject, Injectable } from '@nestjs/common';
+import type { Repository } from 'typeorm';
+import { INSTANCE_ID } from '../distributed-scheduler.tokens.js';
+import type { JobDefinition } from '../domain/job-definition.js';
+import type { OwnedRun, RunKey } from '../domain/run.js';
+import { SchedulerEvents } from '../events/scheduler-events.js';
+import { DatabaseTime } from '../runtime/database-time.js';
+import { monotonicNow } from '../runtime/monotonic.js';
+import { ClaimStore, type ClaimAnswer, type ClaimAnswers, type ClaimVerdict, type WaitingRun } from '../store/claim.store.js';
+import type { JobRun } from '../store/job-run.entity.js';
+import type { Receipt } from '../store/receipt.entity.js';
+import { JOB_RUN_REPOSITORY, RECEIPT_REPOSITORY } from '../store/store.tokens.js';
+
+/** An occurrence that is due, or will be at `startsAt`. Milliseconds. */
+export interface Candidate {
+  readonly job: JobDefinition;
+  readonly fireTime: number;
+  readonly startsAt: number;
+}
+
+/** What became of a batch. */
+export interface ClaimResult {
+  /** Won: they must be started. */
+  readonly owned: readonly OwnedRun[];
+  /** One for each candidate, in the order they were given. */
+  readonly verdicts: readonly ClaimVerdict[];
+}
+
+/** Turns due occurrences into runs this instance owns. Losing is silent. */
+@Injectable()
+export class ClaimService {
+  constructor(
+    private readonly store: ClaimStore,
+    private readonly time: DatabaseTime,
+    private readonly events: SchedulerEvents,
+    @Inject(INSTANCE_ID) private readonly instanceId: string,
+    @Inject(JOB_RUN_REPOSITORY) private readonly runs: Repository<JobRun>,
+    @Inject(RECEIPT_REPOSITORY) private readonly receipts: Repository<Receipt>,
+  ) {}
+
+  /** Claims every candidate that is due and free, in one batch. */
+  async claimDue(candidates: readonly Candidate[]): Promise<ClaimResult> {
+    if (candidates.length === 0) return { owned: [], verdicts: [] };
+    const jobs = new Map(candidates.map(({ job }) => [job.name, job]));
+    const due = candidates.map(({ job, fireTime, startsAt }) => ({
+      jobName: job.name,
+      fireTime: new Date(fireTime),
+      startsAt: new Date(startsAt),
+      overlap: job.overlap,
+      leaseMs: job.leaseMs,
+    }));
+    const answered = await this.ask(jobs, () => this.store.claimDue(due, this.instanceId));
+    const verdicts = new Map(answered.answers.map((answer) => [key(answer), answer.verdict]));
+    return { owned: answered.owned, verdicts: due.map((one) => verdicts.get(key(one)) ?? 'taken') };
+  }
+
+  /** Claims runs that wait for their next attempt, or for their first after a gap. */
+  async claimWaiting(waiting: readonly Pick<WaitingRun, 'jobName' | 'fireTime' | 'attempt'>[], jobs: ReadonlyMap<string, JobDefinition>): Promise<readonly OwnedRun[]> {
+    const known = waiting.flatMap((run) => {
+      const job = jobs.get(run.jobName);
+      return job ? [{ ...run, overlap: job.overlap, leaseMs: job.leaseMs }] : [];
+    });
+    if (known.length === 0) return [];
+    return (await this.ask(jobs, () => this.store.claimWaiting(known, this.instanceId))).owned;
+  }
+
+  /** The run of one occurrence, or null: what happened to it, by which instance, at which attempt. */
+  find(key: RunKey): Promise<JobRun | null> {
+    return this.runs.findOneBy({ jobName: key.jobName, fireTime: key.fireTime });
+  }
+
+  /** The receipts of one occurrence, oldest first. */
+  receiptsOf(key: RunKey): Promise<Receipt[]> {
+    return this.receipts.find({ where: { jobName: key.jobName, fireTime: key.fireTime }, order: { createdAt: 'ASC' } });
+  }
+
+  private async ask(
+    jobs: ReadonlyMap<string, JobDefinition>,
+    statement: () => Promise<ClaimAnswers>,
+  ): Promise<{ owned: OwnedRun[]; answers: readonly ClaimAnswer[] }> {
+    const sentAt = monotonicNow();
+    const { databaseNow, answers } = await statement();
+    if (answers.length > 0) this.time.observe(databaseNow, sentAt);
+    const owned = answers
+      .filter(({ verdict }) => verdict === 'claimed')
+      .map((answer) => this.owned(answer, jobs.get(answer.jobName)!.leaseMs, sentAt));
+    for (const run of owned) this.events.emit({ type: 'run.claimed', ...run });
+    for (const answer of answers) {
+      if (answer.verdict === 'skipped') this.events.emit({ type: 'run.skipped', jobName: answer.jobName, fireTime: answer.fireTime, reason: answer.reason! });
+    }
+    return { owned, answers };
+  }
+
+  private owned(answer: ClaimAnswer, leaseMs: number, sentAt: number): OwnedRun {
+    return {
+      jobName: answer.jobName,
+      fireTime: answer.fireTime,
+      attempt: answer.attempt!,
+      releases: answer.releases ?? 0,
+      trigger: answer.trigger!,
+      instanceId: this.instanceId,
+      leaseMs,
+      leaseUntil: answer.leaseUntil!,
+      leaseDeadline: sentAt + leaseMs,
+    };
+  }
+}
+
+function key(run: RunKey): string {
+  return `${run.jobName}@${run.fireTime.getTime()}`;
+}

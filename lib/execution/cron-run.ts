@@ -1,0 +1,57 @@
+import { DEFAULT_EFFECT, idempotencyKey } from '../domain/idempotency-key.js';
+import type { RunTrigger } from '../domain/run.js';
+
+/** What a `CronRun` is made of. */
+export interface CronRunFacts {
+  readonly jobName: string;
+  readonly fireTime: Date;
+  readonly previousFireTime: Date | null;
+  readonly attempt: number;
+  readonly trigger: RunTrigger;
+  readonly signal: AbortSignal;
+  /** Asked at each look: the heartbeat moves it. */
+  readonly leaseUntil: () => Date;
+}
+
+/** One attempt at one occurrence, as its handler sees it. */
+export class CronRun {
+  readonly jobName: string;
+  /** The instant the occurrence was due: the same for every attempt, wherever it runs. */
+  readonly fireTime: Date;
+  /** The fire time before this one, whether or not it ran; null when there is none. */
+  readonly previousFireTime: Date | null;
+  /** 1, 2, … */
+  readonly attempt: number;
+  /** `schedule`: at its time. `catch-up`: later, after a gap. */
+  readonly trigger: RunTrigger;
+  /**
+   * Aborts when the run is no longer this process' (its lease was lost) or when the application stops and the time for
+   * running handlers is over. `signal.reason` is a `LeaseLostError` or a `ShutdownError`. Nothing written through
+   * receipts is accepted after a lost lease.
+   */
+  readonly signal: AbortSignal;
+  private readonly lease: () => Date;
+
+  constructor(facts: CronRunFacts) {
+    this.jobName = facts.jobName;
+    this.fireTime = facts.fireTime;
+    this.previousFireTime = facts.previousFireTime;
+    this.attempt = facts.attempt;
+    this.trigger = facts.trigger;
+    this.signal = facts.signal;
+    this.lease = facts.leaseUntil;
+  }
+
+  /** Until when the run is safe without another heartbeat, by the database's clock. */
+  get leaseUntil(): Date {
+    return this.lease();
+  }
+
+  /**
+   * A key for one effect on one entity in this occurrence, for services that drop repeated requests (Stripe's
+   * `Idempotency-Key`, a mail's `Message-ID`): the same on every attempt and every replica.
+   */
+  idempotencyKey(entity: string | number, effect: string = DEFAULT_EFFECT): string {
+    return idempotencyKey(this, String(entity), effect);
+  }
+}

@@ -1,0 +1,85 @@
+import { Injectable } from '@nestjs/common';
+import { JobRegistry, type RegisteredJob } from '../discovery/job.registry.js';
+import { decideOutcome, type HandlerEnd, type Outcome } from '../domain/outcome.js';
+import type { OwnedRun } from '../domain/run.js';
+import { describeError } from '../domain/stored-error.js';
+import { SchedulerEvents } from '../events/scheduler-events.js';
+import { DatabaseTime } from '../runtime/database-time.js';
+import { monotonicNow } from '../runtime/monotonic.js';
+import { CronRun } from './cron-run.js';
+import { HeartbeatService } from './heartbeat.service.js';
+import { InFlightRun, InFlightRuns } from './in-flight-runs.js';
+import { RunContext } from './run-context.js';
+import { RunEndings } from './run-endings.service.js';
+
+/** Runs the handlers of owned runs, each in its own context, and has their end written. */
+@Injectable()
+export class ExecutorService {
+  constructor(
+    private readonly registry: JobRegistry,
+    private readonly runs: InFlightRuns,
+    private readonly heartbeat: HeartbeatService,
+    private readonly context: RunContext,
+    private readonly endings: RunEndings,
+    private readonly time: DatabaseTime,
+    private readonly events: SchedulerEvents,
+  ) {}
+
+  /** Starts the handlers; returns at once. */
+  start(owned: readonly OwnedRun[]): void {
+    const started = owned.map((one) => {
+      const job = this.registry.get(one.jobName)!;
+      const run = new InFlightRun(one, job.definition);
+      this.runs.add(run);
+      this.heartbeat.watch(run);
+      return { run, job };
+    });
+    for (const { run, job } of started) void this.execute(run, job);
+  }
+
+  private async execute(run: InFlightRun, job: RegisteredJob): Promise<void> {
+    const { jobName, fireTime, attempt } = run.owned;
+    const startedAt = monotonicNow();
+    this.events.emit({ type: 'run.started', jobName, fireTime, attempt, delayMs: this.time.now() - fireTime.getTime() });
+    const end = await this.handle(run, job);
+    const outcome = this.decide(end, run);
+    try {
+      await this.endings.write(run, outcome, monotonicNow() - startedAt);
+    } finally {
+      this.heartbeat.forget(run);
+      this.runs.remove(run);
+    }
+  }
+
+  private async handle(run: InFlightRun, job: RegisteredJob): Promise<HandlerEnd> {
+    try {
+      await this.context.enter(run, () => job.handler(this.cronRun(run, job)));
+      return run.signal.aborted ? { kind: 'stopped' } : { kind: 'returned' };
+    } catch (thrown) {
+      return run.signal.aborted ? { kind: 'stopped' } : { kind: 'threw', error: describeError(thrown) };
+    }
+  }
+
+  /** A backoff function is the application's code: what it throws costs the run its other attempts, not the process. */
+  private decide(end: HandlerEnd, run: InFlightRun): Outcome {
+    try {
+      return decideOutcome(end, run.job, run.owned.attempt - run.owned.releases, Math.random());
+    } catch (thrown) {
+      return { kind: 'dead', error: describeError(thrown) };
+    }
+  }
+
+  private cronRun(run: InFlightRun, { definition }: RegisteredJob): CronRun {
+    const { jobName, fireTime, attempt, trigger } = run.owned;
+    const previous = definition.schedule.previousBefore(fireTime.getTime());
+    return new CronRun({
+      jobName,
+      fireTime,
+      previousFireTime: previous === null ? null : new Date(previous),
+      attempt,
+      trigger,
+      signal: run.signal,
+      leaseUntil: () => run.leaseUntil,
+    });
+  }
+}

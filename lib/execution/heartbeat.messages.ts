@@ -1,0 +1,47 @@
+import type { MessagePort } from 'node:worker_threads';
+import type { ClientConfig } from 'pg';
+import type { LeaseLoss } from '../events/scheduler-event.js';
+import type { StoredError } from '../domain/stored-error.js';
+
+/** What the heartbeat's thread starts with. */
+export interface HeartbeatSetup {
+  readonly client: ClientConfig;
+  readonly schema: string;
+  readonly port: MessagePort;
+}
+
+/** A run whose lease the thread keeps. Plain values, because they cross to a thread. */
+export interface WatchedRun {
+  readonly id: string;
+  readonly jobName: string;
+  /** ISO 8601. */
+  readonly fireTime: string;
+  readonly attempt: number;
+  readonly instanceId: string;
+  readonly leaseMs: number;
+  readonly renewEveryMs: number;
+  /** By the monotonic clock, milliseconds: all threads of a process share it. */
+  readonly leaseDeadline: number;
+}
+
+export type ToThread =
+  | { readonly type: 'watch'; readonly run: WatchedRun }
+  | { readonly type: 'forget'; readonly id: string; readonly attempt: number }
+  /** The password, where it is made anew for each connection. */
+  | { readonly type: 'credentials'; readonly password: string }
+  /** Ends the connection and with it the thread. */
+  | { readonly type: 'stop' };
+
+export interface Renewal {
+  readonly id: string;
+  readonly attempt: number;
+  /** Milliseconds since 1970, by the database's clock. */
+  readonly leaseUntil: number;
+  readonly leaseDeadline: number;
+}
+
+export type FromThread =
+  | { readonly type: 'renewed'; readonly renewals: readonly Renewal[] }
+  | { readonly type: 'lost'; readonly id: string; readonly attempt: number; readonly cause: LeaseLoss }
+  | { readonly type: 'failed'; readonly error: StoredError }
+  | { readonly type: 'recovered' };

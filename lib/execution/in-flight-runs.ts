@@ -1,0 +1,105 @@
+import { Injectable } from '@nestjs/common';
+import type { JobDefinition } from '../domain/job-definition.js';
+import { runId, type OwnedRun } from '../domain/run.js';
+import type { LeaseLoss } from '../events/scheduler-event.js';
+import { SchedulerEvents } from '../events/scheduler-events.js';
+import { LeaseLostError } from '../errors/lease-lost.error.js';
+import { ShutdownError } from '../errors/shutdown.error.js';
+
+/** A run whose handler is under way in this process. */
+export class InFlightRun {
+  private readonly controller = new AbortController();
+  /** By the database's clock. */
+  leaseUntil: Date;
+  /** By the monotonic clock, milliseconds. */
+  leaseDeadline: number;
+  /** What this process still writes about the run is refused. */
+  leaseLost = false;
+  /** The attempt's end is written: a lease that is gone now was not lost. */
+  settled = false;
+
+  constructor(
+    readonly owned: OwnedRun,
+    readonly job: JobDefinition,
+  ) {
+    this.leaseUntil = owned.leaseUntil;
+    this.leaseDeadline = owned.leaseDeadline;
+  }
+
+  get id(): string {
+    return runId(this.owned);
+  }
+
+  get signal(): AbortSignal {
+    return this.controller.signal;
+  }
+
+  renewed(leaseUntil: Date, leaseDeadline: number): void {
+    this.leaseUntil = leaseUntil;
+    this.leaseDeadline = leaseDeadline;
+  }
+
+  loseLease(cause: LeaseLoss): void {
+    this.leaseLost = true;
+    this.controller.abort(new LeaseLostError(this.owned, cause));
+  }
+
+  shutDown(): void {
+    this.controller.abort(new ShutdownError());
+  }
+}
+
+/** The runs whose handlers are under way in this process, and how many more it may take. */
+@Injectable()
+export class InFlightRuns {
+  private readonly runs = new Map<string, InFlightRun>();
+  private readonly emptied = new Set<() => void>();
+
+  constructor(private readonly events: SchedulerEvents) {}
+
+  get size(): number {
+    return this.runs.size;
+  }
+
+  add(run: InFlightRun): void {
+    this.runs.set(run.id, run);
+  }
+
+  remove(run: InFlightRun): void {
+    if (this.runs.get(run.id) === run) this.runs.delete(run.id);
+    if (this.runs.size === 0) for (const tell of this.emptied) tell();
+  }
+
+  /** The run of that id and attempt, if it is still under way. */
+  get(id: string, attempt: number): InFlightRun | undefined {
+    const run = this.runs.get(id);
+    return run?.owned.attempt === attempt ? run : undefined;
+  }
+
+  list(): InFlightRun[] {
+    return [...this.runs.values()];
+  }
+
+  /** Tells the handler that its run is no longer this process'; once. */
+  lose(run: InFlightRun, cause: LeaseLoss): void {
+    if (run.leaseLost || run.settled) return;
+    run.loseLease(cause);
+    const { jobName, fireTime, attempt } = run.owned;
+    this.events.emit({ type: 'lease.lost', jobName, fireTime, attempt, cause });
+  }
+
+  /** Waits until nothing is under way, at most this many milliseconds. @returns true when nothing is */
+  async drained(withinMs: number): Promise<boolean> {
+    if (this.size === 0) return true;
+    return new Promise((resolve) => {
+      const end = (empty: boolean) => {
+        clearTimeout(timer);
+        this.emptied.delete(tell);
+        resolve(empty);
+      };
+      const tell = () => end(true);
+      const timer = setTimeout(() => end(false), withinMs);
+      this.emptied.add(tell);
+    });
+  }
+}

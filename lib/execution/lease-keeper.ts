@@ -1,0 +1,106 @@
+import { Client, type ClientConfig } from 'pg';
+import { LONGEST_TIMER_MS } from '../domain/duration.js';
+import { describeError } from '../domain/stored-error.js';
+import { Loop } from '../runtime/loop.js';
+import { monotonicNow } from '../runtime/monotonic.js';
+import { renewLeases } from '../store/renew-leases.js';
+import type { Tables } from '../store/tables.js';
+import type { FromThread, Renewal, WatchedRun } from './heartbeat.messages.js';
+
+/** Longest wait before another try when a beat failed: several fit into the shortest lease. */
+const MAX_RETRY_MS = 500;
+
+/**
+ * Keeps the leases of the watched runs: one connection, one statement a beat, and nothing at all while nothing is
+ * watched. Runs in the heartbeat's thread.
+ */
+export class LeaseKeeper {
+  private readonly watched = new Map<string, WatchedRun>();
+  private client: Client | null = null;
+  private readonly loop = new Loop(() => this.beat(), {
+    maxSleepMs: LONGEST_TIMER_MS,
+    maxRetryMs: MAX_RETRY_MS,
+    onFailure: (error, failures) => {
+      this.disconnect();
+      if (failures === 1) this.tell({ type: 'failed', error: describeError(error) });
+    },
+    onRecovery: () => this.tell({ type: 'recovered' }),
+  });
+
+  constructor(
+    private readonly config: ClientConfig,
+    private readonly tables: Tables,
+    private readonly tell: (message: FromThread) => void,
+  ) {
+    this.loop.start();
+  }
+
+  watch(run: WatchedRun): void {
+    this.watched.set(run.id, run);
+    this.loop.wakeWithin(run.renewEveryMs);
+  }
+
+  forget(id: string, attempt: number): void {
+    if (this.watched.get(id)?.attempt === attempt) this.watched.delete(id);
+  }
+
+  /** For servers whose passwords last only minutes. */
+  changePassword(password: string): void {
+    this.config.password = password;
+  }
+
+  async stop(): Promise<void> {
+    this.watched.clear();
+    await this.loop.stop();
+    await this.client?.end().catch(() => {});
+  }
+
+  /** Renews every lease in hand once. @returns milliseconds to the next beat */
+  async beat(): Promise<number> {
+    const leases = [...this.watched.values()];
+    if (leases.length === 0) return LONGEST_TIMER_MS;
+    const client = await this.connected();
+    const sentAt = monotonicNow();
+    const until = await renewLeases(client, this.tables, leases);
+    const renewals = leases.flatMap((lease) => this.settle(lease, sentAt, until.get(lease.id)));
+    if (renewals.length > 0) this.tell({ type: 'renewed', renewals });
+    return this.interval();
+  }
+
+  /** A renewal that comes back after the lease has ended here does not revive it: the handler was told to stop. */
+  private settle(lease: WatchedRun, sentAt: number, leaseUntil: number | undefined): Renewal[] {
+    const { id, attempt, leaseMs } = lease;
+    if (this.watched.get(id) !== lease) return [];
+    const expired = lease.leaseDeadline <= monotonicNow();
+    if (leaseUntil === undefined || expired) {
+      this.watched.delete(id);
+      this.tell({ type: 'lost', id, attempt, cause: expired ? 'expired' : 'taken over' });
+      return [];
+    }
+    const leaseDeadline = sentAt + leaseMs;
+    this.watched.set(id, { ...lease, leaseDeadline });
+    return [{ id, attempt, leaseUntil, leaseDeadline }];
+  }
+
+  /** The shortest of the watched runs': one statement serves them all. */
+  private interval(): number {
+    return Math.min(LONGEST_TIMER_MS, ...[...this.watched.values()].map(({ renewEveryMs }) => renewEveryMs));
+  }
+
+  /** An answer that takes longer than a third of the shortest lease is not waited for: a new connection may be faster. */
+  private async connected(): Promise<Client> {
+    if (this.client) return this.client;
+    const patience = Math.max(500, Math.min(...[...this.watched.values()].map(({ leaseMs }) => leaseMs)) / 3);
+    const client = new Client({ ...this.config, connectionTimeoutMillis: patience, query_timeout: patience });
+    client.on('error', () => this.disconnect());
+    await client.connect();
+    this.client = client;
+    return client;
+  }
+
+  private disconnect(): void {
+    const client = this.client;
+    this.client = null;
+    client?.end().catch(() => {});
+  }
+}

@@ -1,0 +1,94 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { Injectable } from '@nestjs/common';
+import type { EntityManager } from 'typeorm';
+import { DEFAULT_EFFECT, idempotencyKey } from '../domain/idempotency-key.js';
+import { storableJson } from '../domain/stored-json.js';
+import { InvalidEntityError } from '../errors/invalid-entity.error.js';
+import { LeaseLostError } from '../errors/lease-lost.error.js';
+import { NestedReceiptError } from '../errors/nested-receipt.error.js';
+import { SchedulerEvents } from '../events/scheduler-events.js';
+import { PartitionStore } from '../store/partition.store.js';
+import { ReceiptStore, type ReceiptKey } from '../store/receipt.store.js';
+import { SchedulerDatabase } from '../store/scheduler-database.js';
+import { InFlightRuns, type InFlightRun } from './in-flight-runs.js';
+import { RunContext } from './run-context.js';
+
+/** Writes through the manager: everything it does commits with the receipt, or not at all. */
+export type Effect<Result> = (manager: EntityManager) => Promise<Result> | Result;
+
+export interface OnceOptions {
+  /** Tells several effects on one entity in one occurrence apart. @default 'default' */
+  readonly effect?: string;
+}
+
+/** What became of an effect. */
+export type OnceOutcome<Result> =
+  /** It happened now. */
+  | { readonly applied: true; readonly result: Result }
+  /** It had happened already. The result is what it returned then, if that was JSON of at most 64 kB. */
+  | { readonly applied: false; readonly result: Result | undefined };
+
+/** Makes effects in the database happen once for each entity in each occurrence, whatever is killed, frozen or retried. */
+@Injectable()
+export class ReceiptService {
+  private readonly open = new AsyncLocalStorage<string>();
+
+  constructor(
+    private readonly context: RunContext,
+    private readonly runs: InFlightRuns,
+    private readonly store: ReceiptStore,
+    private readonly partitions: PartitionStore,
+    private readonly database: SchedulerDatabase,
+    private readonly events: SchedulerEvents,
+  ) {}
+
+  /**
+   * Runs the effect in one transaction with its receipt, unless the receipt is there. Which run it belongs to is known
+   * from where it is called. Only what is written through the given manager is part of the transaction; the transaction
+   * may stay idle for the length of the job's lease, so no slow calls belong inside.
+   *
+   * @param entity what the effect is for: a customer, an invoice
+   * @throws OutsideRunError outside a handler
+   * @throws LeaseLostError when the run is no longer this process'; nothing was written
+   */
+  async once<Result>(entity: string | number, effect: Effect<Result>, options: OnceOptions = {}): Promise<OnceOutcome<Result>> {
+    const run = this.context.require('ReceiptService.once');
+    const key = receiptKey(entity, options);
+    const outer = this.open.getStore();
+    if (outer !== undefined) throw new NestedReceiptError(outer, key.entity);
+    if (run.leaseLost) throw run.signal.reason;
+    const outcome = await this.partitions.makingSure(
+      () => [run.owned.fireTime],
+      () => this.open.run(key.entity, () => this.transact(run, key, effect)),
+    );
+    const { jobName, fireTime, attempt } = run.owned;
+    this.events.emit({ type: outcome.applied ? 'receipt.written' : 'receipt.duplicate', jobName, fireTime, attempt, ...key });
+    return outcome;
+  }
+
+  private async transact<Result>(run: InFlightRun, key: ReceiptKey, effect: Effect<Result>): Promise<OnceOutcome<Result>> {
+    const dataSource = await this.database.receipts();
+    return dataSource.transaction(async (manager): Promise<OnceOutcome<Result>> => {
+      const answer = await this.store.open(manager, run.owned, key, idempotencyKey(run.owned, key.entity, key.effect));
+      if (answer.kind === 'there') return { applied: false, result: answer.result as Result | undefined };
+      if (answer.kind === 'refused') throw this.refused(run);
+      const result = await effect(manager);
+      // Whoever lost the run while the effect was under way must not commit it.
+      if (!(await this.store.close(manager, run.owned, key, storableJson(result)))) throw this.refused(run);
+      return { applied: true, result };
+    });
+  }
+
+  private refused(run: InFlightRun): LeaseLostError {
+    this.runs.lose(run, 'taken over');
+    return new LeaseLostError(run.owned, 'taken over');
+  }
+}
+
+function receiptKey(entity: string | number, { effect = DEFAULT_EFFECT }: OnceOptions): ReceiptKey {
+  const named = String(entity);
+  for (const [what, text] of [['entity', named], ['effect', effect]] as const) {
+    if (text === '' || text.length > 500 || text.includes('\u0000')) throw new InvalidEntityError(what, text);
+  }
+  return { entity: named, effect };
+}

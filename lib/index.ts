@@ -1,0 +1,50 @@
+export { DistributedSchedulerModule } from './distributed-scheduler.module.js';
+export { DistributedCron } from './discovery/distributed-cron.decorator.js';
+export { JobRegistry, type RegisteredJob } from './discovery/job.registry.js';
+export type { CronContextType, Handler } from './discovery/handler.factory.js';
+
+export { CronRun } from './execution/cron-run.js';
+export { ClaimService, type Candidate, type ClaimResult } from './execution/claim.service.js';
+export { HeartbeatService } from './execution/heartbeat.service.js';
+export { ReceiptService, type Effect, type OnceOptions, type OnceOutcome } from './execution/receipt.service.js';
+export { ReaperService } from './maintenance/reaper.service.js';
+export { TickerService } from './scheduling/ticker.service.js';
+
+export { SchedulerEvents } from './events/scheduler-events.js';
+export type { AttemptFacts, EventOf, LeaseLoss, SchedulerEvent, SchedulerFact } from './events/scheduler-event.js';
+
+export type { BackoffOptions, DistributedCronOptions } from './options/job-options.js';
+export type {
+  DistributedSchedulerAsyncOptions,
+  DistributedSchedulerOptions,
+  DistributedSchedulerOptionsFactory,
+  JobDefaults,
+  PostgresConnection,
+} from './options/scheduler-options.js';
+export type { Duration } from './domain/duration.js';
+export type { Backoff, BackoffFunction, JobDefinition, JobPolicies, MissedPolicy, OverlapPolicy } from './domain/job-definition.js';
+export type { OwnedRun, RunKey, RunStatus, RunTrigger } from './domain/run.js';
+export type { StoredError } from './domain/stored-error.js';
+export { fireTimesBetween, nextFireTimes, previousFireTime, type ZoneOptions } from './domain/schedule.js';
+
+export { JobRun, type EarlierAttempt } from './store/job-run.entity.js';
+export { JobSchedule } from './store/job-schedule.entity.js';
+export { Receipt } from './store/receipt.entity.js';
+export { JOB_RUN_REPOSITORY, RECEIPT_REPOSITORY } from './store/store.tokens.js';
+export type { ClaimVerdict } from './store/claim.store.js';
+
+export { SchedulerError } from './errors/scheduler.error.js';
+export { DatabaseConnectionError } from './errors/database-connection.error.js';
+export { EmbeddedServerError } from './errors/embedded-server.error.js';
+export { InvalidCronExpressionError } from './errors/invalid-cron-expression.error.js';
+export { InvalidDecorationError } from './errors/invalid-decoration.error.js';
+export { InvalidEntityError } from './errors/invalid-entity.error.js';
+export { InvalidJobsError } from './errors/invalid-jobs.error.js';
+export { InvalidOptionsError } from './errors/invalid-options.error.js';
+export { InvalidTimeZoneError } from './errors/invalid-time-zone.error.js';
+export { LeaseLostError } from './errors/lease-lost.error.js';
+export { MissingTablesError } from './errors/missing-tables.error.js';
+export { NestedReceiptError } from './errors/nested-receipt.error.js';
+export { OutsideRunError } from './errors/outside-run.error.js';
+export { RepeatedModuleError } from './errors/repeated-module.error.js';
+export { ShutdownError } from './errors/shutdown.error.js';

@@ -1,0 +1,61 @@
+import { Injectable } from '@nestjs/common';
+import type { Subscription } from 'rxjs';
+import type { SchedulerEvent } from '../events/scheduler-event.js';
+import { SchedulerEvents } from '../events/scheduler-events.js';
+import { HeartbeatService } from '../execution/heartbeat.service.js';
+import { PartitionsService } from '../maintenance/partitions.service.js';
+import { ReaperService } from '../maintenance/reaper.service.js';
+import { TickerService } from '../scheduling/ticker.service.js';
+import { WatermarkService } from '../scheduling/watermark.service.js';
+
+/** Everything that goes on periodically, started and stopped in the right order. */
+@Injectable()
+export class Duties {
+  private wakeUps: Subscription | null = null;
+
+  constructor(
+    private readonly ticker: TickerService,
+    private readonly reaper: ReaperService,
+    private readonly watermarks: WatermarkService,
+    private readonly partitions: PartitionsService,
+    private readonly heartbeat: HeartbeatService,
+    private readonly events: SchedulerEvents,
+  ) {}
+
+  /** The partitions are there before the first claim, and so is the heartbeat. */
+  async start(): Promise<void> {
+    await this.partitions.makeAhead();
+    await this.heartbeat.start();
+    this.wakeUps = this.events.subscribe((event) => this.wake(event));
+    for (const duty of [this.partitions, this.watermarks, this.reaper, this.ticker]) duty.start();
+  }
+
+  /** Claims nothing more, whatever is still running. */
+  async stopClaiming(): Promise<void> {
+    this.wakeUps?.unsubscribe();
+    await Promise.all([this.ticker.stop(), this.reaper.stop(), this.partitions.stop()]);
+  }
+
+  /** The heartbeat ends last: until then, what still runs keeps its lease. */
+  async stop(): Promise<void> {
+    await this.watermarks.stop();
+    await this.watermarks.remember().catch(() => {});
+    await this.heartbeat.stop();
+  }
+
+  /** What an event of this instance makes due. */
+  private wake(event: SchedulerEvent): void {
+    switch (event.type) {
+      case 'run.failed':
+        this.reaper.wakeWithin(event.retryInMs);
+        return this.ticker.runEnded();
+      case 'run.missed':
+        return this.reaper.wake();
+      case 'run.completed':
+      case 'run.dead':
+      case 'run.refused':
+        this.reaper.runEnded();
+        return this.ticker.runEnded();
+    }
+  }
+}

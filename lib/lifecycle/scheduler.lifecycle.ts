@@ -1,0 +1,97 @@
+import { Inject, Injectable, type OnApplicationBootstrap, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
+import { JobExplorer } from '../discovery/job.explorer.js';
+import { JobRegistry } from '../discovery/job.registry.js';
+import { INSTANCE_ID, SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
+import { SchedulerEvents } from '../events/scheduler-events.js';
+import { InFlightRuns } from '../execution/in-flight-runs.js';
+import { SchedulerLogger } from '../logging/scheduler-logger.js';
+import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
+import { SchedulerDatabase } from '../store/scheduler-database.js';
+import { SchemaStore } from '../store/schema.store.js';
+import { Drain } from './drain.js';
+import { Duties } from './duties.js';
+import { KeepAlive } from './keep-alive.js';
+import { Registrar } from './registrar.js';
+import { SingleModule } from './single-module.js';
+
+/** Brings the scheduler up when the application starts, and down when it closes, in the order that loses nothing. */
+@Injectable()
+export class SchedulerLifecycle implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy {
+  private started = false;
+  private closing: Promise<void> | null = null;
+
+  constructor(
+    @Inject(SCHEDULER_OPTIONS) private readonly options: ResolvedSchedulerOptions,
+    @Inject(INSTANCE_ID) private readonly instanceId: string,
+    private readonly singleModule: SingleModule,
+    private readonly explorer: JobExplorer,
+    private readonly registry: JobRegistry,
+    private readonly database: SchedulerDatabase,
+    private readonly schema: SchemaStore,
+    private readonly registrar: Registrar,
+    private readonly duties: Duties,
+    private readonly drain: Drain,
+    private readonly runs: InFlightRuns,
+    private readonly keepAlive: KeepAlive,
+    private readonly events: SchedulerEvents,
+    private readonly logger: SchedulerLogger,
+  ) {}
+
+  /** Everything that is wrong with the code is found here, before anything runs. */
+  async onModuleInit(): Promise<void> {
+    await this.closingOnFailure(async () => {
+      this.singleModule.require();
+      this.registry.register(this.explorer.explore());
+    });
+  }
+
+  async onApplicationBootstrap(): Promise<void> {
+    await this.closingOnFailure(async () => {
+      this.logger.listen();
+      const { embeddedServer } = this.database;
+      if (embeddedServer) {
+        this.logger.say(
+          `No database is configured: started an embedded PostgreSQL on 127.0.0.1:${embeddedServer.port} for this process alone. ` +
+            `Its data (${embeddedServer.dataDirectory}) go when it ends. Set DATABASE_URL or forRoot({ connection }) to use yours.`,
+        );
+      }
+      if (this.options.migrate) await this.schema.migrate();
+      else await this.schema.verify();
+      await this.registrar.register();
+      if (!this.options.enabled) return;
+      await this.duties.start();
+      this.started = true;
+      this.keepAlive.hold();
+      this.events.emit({ type: 'scheduler.started', instanceId: this.instanceId, jobs: this.registry.size });
+    });
+  }
+
+  /** The first of Nest's shutdown hooks: what handlers use is still there. */
+  async onModuleDestroy(): Promise<void> {
+    this.closing ??= this.close();
+    await this.closing;
+  }
+
+  private async close(): Promise<void> {
+    if (this.started) {
+      this.events.emit({ type: 'scheduler.stopping', instanceId: this.instanceId, running: this.runs.size });
+      await this.duties.stopClaiming();
+      const abandoned = await this.drain.drain();
+      await this.duties.stop();
+      this.keepAlive.release();
+      this.events.emit({ type: 'scheduler.stopped', instanceId: this.instanceId, abandoned });
+    }
+    this.events.close();
+    await this.database.close();
+  }
+
+  /** Nest calls no shutdown hook when the start fails, and an open connection would keep the process from ending. */
+  private async closingOnFailure(work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      await this.onModuleDestroy().catch(() => {});
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,104 @@
+import type { JobDefinition } from '../domain/job-definition.js';
+import { formatDuration } from '../domain/duration.js';
+import type { RunKey } from '../domain/run.js';
+import type { StoredError } from '../domain/stored-error.js';
+import type { SchedulerEvent } from '../events/scheduler-event.js';
+import { zonedTime } from './zoned-time.js';
+
+/** One line of log. */
+export interface LogLine {
+  readonly level: 'debug' | 'log' | 'warn' | 'error';
+  readonly text: string;
+  readonly stack?: string | undefined;
+}
+
+/** What the log says about an event; null when it says nothing. */
+export function wordingOf(event: SchedulerEvent): LogLine | null {
+  switch (event.type) {
+    case 'scheduler.started':
+      return { level: 'log', text: `Scheduling ${count(event.jobs, 'job')} as ${event.instanceId}` };
+    case 'scheduler.stopping':
+      return { level: 'log', text: `Stopping: no more claims, waiting for ${count(event.running, 'running handler')}` };
+    case 'scheduler.stopped':
+      return event.abandoned === 0
+        ? { level: 'log', text: 'Stopped' }
+        : { level: 'warn', text: `Stopped with ${count(event.abandoned, 'handler')} still running: their runs are taken over when their leases end` };
+    case 'run.claimed':
+    case 'receipt.written':
+      return null;
+    case 'run.started':
+      return { level: 'debug', text: `${run(event)} attempt ${event.attempt} started ${formatDuration(Math.max(0, Math.round(event.delayMs)))} after its fire time` };
+    case 'run.completed':
+      return { level: 'log', text: `${run(event)} done in ${formatDuration(Math.round(event.durationMs))}${event.attempt > 1 ? ` at attempt ${event.attempt}` : ''}` };
+    case 'run.failed':
+      return { level: 'warn', text: `${run(event)} attempt ${event.attempt} failed, next in ${formatDuration(Math.round(event.retryInMs))}: ${said(event.error)}`, stack: stack(event.error) };
+    case 'run.dead':
+      return { level: 'error', text: `${run(event)} is dead after attempt ${event.attempt} and waits for a person: ${said(event.error)}`, stack: stack(event.error) };
+    case 'run.released':
+      return { level: 'log', text: `${run(event)} handed back: another instance goes on` };
+    case 'run.skipped':
+      return { level: 'log', text: `${run(event)} skipped: ${event.reason}` };
+    case 'run.missed':
+      return {
+        level: 'warn',
+        text: `${event.jobName} missed occurrences from ${event.from.toISOString()} to ${event.until.toISOString()}: ${event.queued.length} to be run, ${event.recorded} recorded`,
+      };
+    case 'run.orphaned':
+      return { level: 'warn', text: `${run(event)} taken from ${event.claimedBy}: its lease ran out ${formatDuration(Math.round(event.overdueMs))} ago (attempt ${event.attempt})` };
+    case 'lease.lost':
+      return { level: 'warn', text: `${run(event)} attempt ${event.attempt} lost its lease (${event.cause}): its handler was told to stop` };
+    case 'run.refused':
+      return { level: 'warn', text: `${run(event)} attempt ${event.attempt}: its ${event.write} was refused, the run is no longer ours` };
+    case 'receipt.duplicate':
+      return { level: 'debug', text: `${run(event)} ${event.entity} (${event.effect}) was done already` };
+    case 'partition.created':
+      return { level: 'log', text: `Made partitions ${event.names.join(', ')}` };
+    case 'loop.failed':
+      return isTold(event.failures) ? { level: 'warn', text: `The ${event.loop} failed (${event.failures} in a row) and tries again: ${said(event.error)}` } : null;
+    case 'loop.recovered':
+      return { level: 'log', text: `The ${event.loop} works again` };
+    case 'heartbeat.failed':
+      return { level: 'warn', text: `The heartbeat failed and tries again: ${said(event.error)}` };
+    case 'heartbeat.recovered':
+      return { level: 'log', text: 'The heartbeat works again' };
+  }
+}
+
+/** One line about a job at boot: what it is, when it runs next, what its policies are. */
+export function jobLine(job: JobDefinition, now: Date): string {
+  const { schedule } = job;
+  const next = schedule.nextAfter(now.getTime());
+  const when =
+    next === null ? 'never' : `${zonedTime(new Date(next), schedule.timeZone)} ${schedule.timeZone} (${new Date(next).toISOString()})`;
+  const missed = job.missed === 'skip' ? 'skip' : `${job.missed} within ${formatDuration(job.catchUpWindowMs)}`;
+  const policies = [
+    `overlap ${job.overlap}`,
+    `missed ${missed}`,
+    count(job.maxAttempts, 'attempt'),
+    `lease ${formatDuration(job.leaseMs)}`,
+    ...(job.jitterMs > 0 ? [`jitter ${formatDuration(job.jitterMs)}`] : []),
+    ...(job.owner ? [`owner ${job.owner}`] : []),
+  ];
+  return `${job.name} "${schedule.expression}" (${schedule.timeZone}) next ${when}; ${policies.join(', ')}`;
+}
+
+function run({ jobName, fireTime }: RunKey): string {
+  return `${jobName} of ${fireTime.toISOString()}`;
+}
+
+function count(many: number, what: string): string {
+  return `${many} ${what}${many === 1 ? '' : 's'}`;
+}
+
+function said({ name, message }: StoredError): string {
+  return `${name}: ${message}`;
+}
+
+function stack(error: StoredError): string | undefined {
+  return error.stack ?? undefined;
+}
+
+/** The first failure and then fewer and fewer, so that an outage of hours does not fill a disk. */
+function isTold(failures: number): boolean {
+  return Number.isInteger(Math.log2(failures));
+}

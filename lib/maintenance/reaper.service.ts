@@ -1,0 +1,111 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { JobRegistry } from '../discovery/job.registry.js';
+import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
+import { describeError } from '../domain/stored-error.js';
+import { SchedulerEvents } from '../events/scheduler-events.js';
+import { ClaimService } from '../execution/claim.service.js';
+import { ExecutorService } from '../execution/executor.service.js';
+import { InFlightRuns } from '../execution/in-flight-runs.js';
+import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
+import { DatabaseTime } from '../runtime/database-time.js';
+import { Loop } from '../runtime/loop.js';
+import { monotonicNow } from '../runtime/monotonic.js';
+import { ReaperStore, type ReapedRun } from '../store/reaper.store.js';
+
+const REAP_AT_ONCE = 100;
+
+/** How soon a run is looked at again that is due but could not be started: another run of its job is in the way, or no room. */
+const LOOK_AGAIN_MS = 1_000;
+
+/**
+ * Makes the runs of dead instances claimable, and starts runs that wait: orphaned, failed, released or caught up. Sleeps
+ * until the earliest lease ends or attempt is due.
+ */
+@Injectable()
+export class ReaperService {
+  private readonly loop: Loop;
+  private leftWaiting = false;
+
+  constructor(
+    @Inject(SCHEDULER_OPTIONS) private readonly options: ResolvedSchedulerOptions,
+    private readonly registry: JobRegistry,
+    private readonly store: ReaperStore,
+    private readonly claims: ClaimService,
+    private readonly executor: ExecutorService,
+    private readonly runs: InFlightRuns,
+    private readonly time: DatabaseTime,
+    private readonly events: SchedulerEvents,
+  ) {
+    this.loop = new Loop(() => this.reap(), {
+      maxSleepMs: options.pollIntervalMs,
+      onFailure: (error, failures) => events.emit({ type: 'loop.failed', loop: 'reaper', error: describeError(error), failures }),
+      onRecovery: () => events.emit({ type: 'loop.recovered', loop: 'reaper' }),
+    });
+  }
+
+  start(): void {
+    this.loop.start();
+  }
+
+  async stop(): Promise<void> {
+    await this.loop.stop();
+  }
+
+  wake(): void {
+    this.loop.wake();
+  }
+
+  /** A run of this instance has ended: there is room, or what was in the way is gone. */
+  runEnded(): void {
+    if (this.leftWaiting) this.loop.wake();
+  }
+
+  /** A run waits this many milliseconds for its next attempt. */
+  wakeWithin(millis: number): void {
+    this.loop.wakeWithin(millis);
+  }
+
+  /** One pass. @returns milliseconds until something is open */
+  async reap(): Promise<number> {
+    const names = this.registry.names();
+    if (names.length === 0) return Infinity;
+    const sentAt = monotonicNow();
+    const outlook = await this.store.outlook(names);
+    this.time.observe(outlook.databaseNow, sentAt);
+    const untilExpiry = until(outlook.nextExpiry, outlook.databaseNow);
+    const untilAttempt = until(outlook.nextAttempt, outlook.databaseNow);
+    const reaped = untilExpiry <= 0 ? await this.reapExpired() : false;
+    this.leftWaiting = reaped || untilAttempt <= 0;
+    if (!this.leftWaiting) return Math.min(untilExpiry, untilAttempt);
+    return (await this.startWaiting(names)) > 0 ? 0 : LOOK_AGAIN_MS;
+  }
+
+  private async reapExpired(): Promise<boolean> {
+    const known = this.registry.list().map(({ definition: { name, maxAttempts } }) => ({ name, maxAttempts }));
+    const reaped = await this.store.reap(known, REAP_AT_ONCE);
+    reaped.forEach((run) => this.report(run));
+    return reaped.length > 0;
+  }
+
+  /** @returns how many were started */
+  private async startWaiting(names: readonly string[]): Promise<number> {
+    const room = this.options.maxConcurrentRuns - this.runs.size;
+    if (room <= 0) return 0;
+    const waiting = await this.store.waiting(names, room);
+    const jobs = new Map(this.registry.list().map(({ definition }) => [definition.name, definition]));
+    const owned = await this.claims.claimWaiting(waiting, jobs);
+    this.executor.start(owned);
+    return owned.length;
+  }
+
+  private report({ jobName, fireTime, attempt, status, claimedBy, overdueMs }: ReapedRun): void {
+    this.events.emit({ type: 'run.orphaned', jobName, fireTime, attempt, claimedBy, overdueMs });
+    if (status === 'orphaned') return;
+    const message = `The lease of ${claimedBy} ran out in the last attempt.`;
+    this.events.emit({ type: 'run.dead', jobName, fireTime, attempt, error: { name: 'LeaseExpired', message, stack: null } });
+  }
+}
+
+function until(instant: Date | null, now: Date): number {
+  return instant === null ? Infinity : instant.getTime() - now.getTime();
+}

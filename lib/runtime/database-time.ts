@@ -1,0 +1,43 @@
+import { monotonicNow } from './monotonic.js';
+
+/** How much two clocks may drift apart, as a share of the time since they were compared: 100 parts in a million. */
+const DRIFT = 1e-4;
+
+/**
+ * The database's clock as this process knows it: the last good comparison plus what the monotonic clock has counted
+ * since. The machine's own wall clock, wrong or stepping, has no part in it.
+ */
+export class DatabaseTime {
+  private offset = 0;
+  private uncertainty = Infinity;
+  private measuredAt = 0;
+
+  constructor(private readonly monotonic: () => number = monotonicNow) {}
+
+  /** True once the database's clock has been read. */
+  get known(): boolean {
+    return this.uncertainty !== Infinity;
+  }
+
+  /** Milliseconds since 1970 by the database's clock. */
+  now(): number {
+    if (!this.known) throw new Error('The database’s clock has not been read yet.');
+    return this.monotonic() + this.offset;
+  }
+
+  /**
+   * Takes a reading of the database's clock.
+   * @param sentAt monotonic time just before the statement was sent; the answer came now
+   */
+  observe(databaseNow: Date | number, sentAt: number): void {
+    const receivedAt = this.monotonic();
+    const halfTrip = (receivedAt - sentAt) / 2;
+    const offset = Number(databaseNow) - (sentAt + halfTrip);
+    const aged = this.uncertainty + (receivedAt - this.measuredAt) * DRIFT;
+    const agrees = Math.abs(offset - this.offset) <= halfTrip + aged;
+    if (agrees && halfTrip >= aged) return;
+    this.offset = offset;
+    this.uncertainty = halfTrip;
+    this.measuredAt = receivedAt;
+  }
+}

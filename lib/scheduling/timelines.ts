@@ -1,0 +1,26 @@
+import { Injectable } from '@nestjs/common';
+import type { JobTimeline } from './job-timeline.js';
+
+/** The timelines of all jobs of this instance. */
+@Injectable()
+export class Timelines {
+  private readonly timelines = new Map<string, JobTimeline>();
+
+  set(timeline: JobTimeline): void {
+    this.timelines.set(timeline.job.name, timeline);
+  }
+
+  list(): JobTimeline[] {
+    return [...this.timelines.values()];
+  }
+
+  /** Those with something to start now. */
+  due(now: number): JobTimeline[] {
+    return this.list().filter(({ dueAt }) => dueAt !== null && dueAt <= now);
+  }
+
+  /** When the next occurrence of any job may start, milliseconds; Infinity when there is none. */
+  get nextDueAt(): number {
+    return this.list().reduce((earliest, { dueAt }) => Math.min(earliest, dueAt ?? Infinity), Infinity);
+  }
+}

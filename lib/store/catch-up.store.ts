@@ -1,0 +1,106 @@
+import type { CatchUpPlan, DecidedSpan } from '../domain/catch-up.js';
+import type { JobDefinition } from '../domain/job-definition.js';
+import type { ClaimStore } from './claim.store.js';
+import type { PartitionStore } from './partition.store.js';
+import type { Query } from './query.js';
+import type { SchedulerDatabase } from './scheduler-database.js';
+import { inTransaction } from './transaction.js';
+
+/** What is decided already, seen under the job's lock. */
+export interface DecidedWindow {
+  /** The database's clock, milliseconds. */
+  readonly now: number;
+  /** From here on, fire times must be compared; everything before is decided. Milliseconds. */
+  readonly from: number;
+  readonly decided: readonly DecidedSpan[];
+}
+
+/** Writes what becomes of missed occurrences. Replicas that start together plan one after the other, each on what it finds. */
+export class CatchUpStore {
+  constructor(
+    private readonly database: SchedulerDatabase,
+    private readonly partitions: PartitionStore,
+    private readonly claims: ClaimStore,
+  ) {}
+
+  /** Plans and writes in one transaction behind the job's lock. Runs are written as queued: whoever has room claims them. */
+  async decide(job: JobDefinition, from: number, plan: (seen: DecidedWindow) => CatchUpPlan): Promise<CatchUpPlan> {
+    let planned: CatchUpPlan;
+    return this.partitions.makingSure(
+      () => [...planned.run, ...planned.record.map((gap) => gap.until)].map((fireTime) => new Date(fireTime)),
+      () =>
+        inTransaction(this.database.coordination, async (query) => {
+          await this.claims.lockJobs(query, [job.name]);
+          planned = plan(await this.look(query, job, from));
+          await this.write(query, job, planned);
+          await this.advance(query, job, planned.decidedUntil);
+          return planned;
+        }),
+    );
+  }
+
+  private async look(query: Query, job: JobDefinition, from: number): Promise<DecidedWindow> {
+    const { jobRuns, jobSchedule } = this.database.tables;
+    const [schedule] = await query<{ now: Date; decided_until: Date | null }>(
+      `select clock_timestamp() as now,
+             (select decided_until from ${jobSchedule} where name = $1 and cron = $2 and time_zone = $3) as decided_until`,
+      [job.name, job.schedule.expression, job.schedule.timeZone],
+    );
+    const start = Math.max(from, schedule!.decided_until?.getTime() ?? from);
+    const rows = await query<{ fire_time: Date; gap_from: Date | null }>(
+      `select fire_time, gap_from
+       from   ${jobRuns}
+       where  job_name = $1
+       and    fire_time > $2`,
+      [job.name, new Date(start).toISOString()],
+    );
+    return {
+      now: schedule!.now.getTime(),
+      from: start,
+      decided: rows.map((row) => ({ from: (row.gap_from ?? row.fire_time).getTime(), until: row.fire_time.getTime() })),
+    };
+  }
+
+  private async write(query: Query, job: JobDefinition, plan: CatchUpPlan): Promise<void> {
+    const rows = [
+      ...plan.record.map((gap) => ({ fireTime: gap.until, status: 'skipped', reason: gap.reason, gapFrom: gap.from, gapCount: gap.count })),
+      ...plan.run.map((fireTime) => ({ fireTime, status: 'queued', reason: null, gapFrom: null, gapCount: null })),
+    ].sort((a, b) => a.fireTime - b.fireTime);
+    if (rows.length === 0) return;
+    await query(
+      `insert into ${this.database.tables.jobRuns}
+              (job_name, fire_time, status, trigger, reason, finished_at, next_attempt_at, gap_from, gap_count)
+       select $1, fire_time, status, 'catch-up', reason,
+              case status when 'skipped' then clock_timestamp() end,
+              case status when 'queued' then clock_timestamp() end,
+              gap_from, gap_count
+       from   unnest($2::timestamptz[], $3::text[], $4::text[], $5::timestamptz[], $6::integer[])
+                as decided (fire_time, status, reason, gap_from, gap_count)
+       on conflict (job_name, fire_time) do nothing`,
+      [
+        job.name,
+        rows.map((row) => iso(row.fireTime)),
+        rows.map((row) => row.status),
+        rows.map((row) => row.reason),
+        rows.map((row) => (row.gapFrom === null ? null : iso(row.gapFrom))),
+        rows.map((row) => row.gapCount),
+      ],
+    );
+  }
+
+  private async advance(query: Query, job: JobDefinition, until: number): Promise<void> {
+    await query(
+      `update ${this.database.tables.jobSchedule}
+       set    decided_until = $4
+       where  name = $1
+       and    cron = $2
+       and    time_zone = $3
+       and    decided_until < $4`,
+      [job.name, job.schedule.expression, job.schedule.timeZone, iso(until)],
+    );
+  }
+}
+
+function iso(millis: number): string {
+  return new Date(millis).toISOString();
+}

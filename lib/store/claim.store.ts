@@ -1,0 +1,257 @@
+import type { OverlapPolicy } from '../domain/job-definition.js';
+import type { RunKey, RunTrigger } from '../domain/run.js';
+import type { PartitionStore } from './partition.store.js';
+import { queryOn, type Query } from './query.js';
+import type { SchedulerDatabase } from './scheduler-database.js';
+import { inTransaction } from './transaction.js';
+
+/** An occurrence somebody should claim. */
+export interface DueOccurrence extends RunKey {
+  /** The fire time plus the job's jitter: nobody may start it earlier. */
+  readonly startsAt: Date;
+  readonly overlap: OverlapPolicy;
+  readonly leaseMs: number;
+}
+
+/** A run that waits for its next attempt, as it was seen. */
+export interface WaitingRun extends RunKey {
+  readonly attempt: number;
+  readonly overlap: OverlapPolicy;
+  readonly leaseMs: number;
+}
+
+/** What the database said to one candidate. */
+export type ClaimVerdict =
+  /** It is ours: `attempt` and `leaseUntil` are set. */
+  | 'claimed'
+  /** It has a row that says why it does not run: `reason` is set. */
+  | 'skipped'
+  /** Somebody else decided it. */
+  | 'taken'
+  /** By the database's clock it is not due yet. */
+  | 'early'
+  /** It is late, and a run of its job that began after it was due is in the way: to be tried again. */
+  | 'waiting';
+
+export interface ClaimAnswer extends RunKey {
+  readonly verdict: ClaimVerdict;
+  readonly reason: string | null;
+  readonly attempt: number | null;
+  readonly releases: number | null;
+  readonly trigger: RunTrigger | null;
+  readonly leaseUntil: Date | null;
+}
+
+/** The answers to one batch, and the database's clock when it gave them. */
+export interface ClaimAnswers {
+  readonly databaseNow: Date;
+  readonly answers: ClaimAnswer[];
+}
+
+/**
+ * The statements that turn an occurrence into a run of one instance.
+ *
+ * A rule about *other* runs of the job (overlap) can't be judged in the statement that inserts: under read committed it
+ * sees the rows from before it began, so two replicas with two fire times of one job would each see none. Therefore such
+ * a claim first takes the job's lock and then looks, in a second statement of the same transaction.
+ */
+export class ClaimStore {
+  constructor(
+    private readonly database: SchedulerDatabase,
+    private readonly partitions: PartitionStore,
+  ) {}
+
+  /** Claims what is due and free, in one batch. Losers write nothing. */
+  async claimDue(due: readonly DueOccurrence[], instanceId: string): Promise<ClaimAnswers> {
+    const sorted = [...due].sort(byKey);
+    return this.partitions.makingSure(
+      () => sorted.map(({ fireTime }) => fireTime),
+      () => this.whileLocked(sorted, (query) => this.insertDue(query, sorted, instanceId)),
+    );
+  }
+
+  /** Claims runs that wait for their next attempt. At most one of a job that forbids overlap, and none beside a running one. */
+  async claimWaiting(waiting: readonly WaitingRun[], instanceId: string): Promise<ClaimAnswers> {
+    const sorted = [...waiting].sort(byKey);
+    return this.whileLocked(sorted, (query) => this.startWaiting(query, sorted, instanceId));
+  }
+
+  private async whileLocked<Result>(
+    candidates: readonly { jobName: string; overlap: OverlapPolicy }[],
+    work: (query: Query) => Promise<Result>,
+  ): Promise<Result> {
+    const guarded = [...new Set(candidates.filter(({ overlap }) => overlap !== 'allow').map(({ jobName }) => jobName))];
+    const { coordination } = this.database;
+    if (guarded.length === 0) return work(queryOn(coordination));
+    return inTransaction(coordination, async (query) => {
+      await this.lockJobs(query, guarded);
+      return work(query);
+    });
+  }
+
+  /** In the order of the names: two replicas that lock the same jobs in different orders would wait for each other. */
+  async lockJobs(query: Query, names: readonly string[]): Promise<void> {
+    await query(
+      `select pg_advisory_xact_lock(hashtextextended($1 || name, 0))
+       from   unnest($2::text[]) with ordinality as job (name, position)
+       order  by position`,
+      [`nestjs-distributed-cron:job:${this.database.tables.schema}:`, [...names].sort()],
+    );
+  }
+
+  private async insertDue(query: Query, due: readonly DueOccurrence[], instanceId: string): Promise<ClaimAnswers> {
+    const { jobRuns, jobSchedule } = this.database.tables;
+    const rows = await query<ClaimRow>(
+      `with clock as materialized (
+         select clock_timestamp() as now
+       ),
+       candidate as materialized (
+         select due.job_name, due.fire_time, due.starts_at, due.overlap, due.lease_ms, clock.now,
+                run.job_name is not null as taken,
+                due.starts_at > clock.now as early,
+                not coalesce(schedule.enabled, true) as disabled,
+                schedule.paused_at is not null
+                  and (schedule.paused_until is null or schedule.paused_until > clock.now) as paused,
+                (select min(other.started_at)
+                 from   ${jobRuns} other
+                 where  due.overlap = 'forbid'
+                 and    other.job_name = due.job_name
+                 and    other.status = 'running'
+                 and    other.lease_until > clock.now) as busy_since
+         from   unnest($1::text[], $2::timestamptz[], $3::timestamptz[], $4::text[], $5::integer[])
+                  as due (job_name, fire_time, starts_at, overlap, lease_ms)
+         cross  join clock
+         left   join ${jobSchedule} schedule on schedule.name = due.job_name
+         left   join ${jobRuns} run on run.job_name = due.job_name and run.fire_time = due.fire_time
+       ),
+       judged as (
+         select candidate.*,
+                case
+                  when taken then 'taken'
+                  when early then 'early'
+                  when disabled or paused or busy_since <= starts_at then 'skipped'
+                  when busy_since is not null then 'waiting'
+                  when overlap = 'forbid' and 1 < row_number() over (
+                    partition by job_name, taken or early order by fire_time) then 'waiting'
+                  else 'claimed'
+                end as verdict,
+                case when disabled then 'disabled' when paused then 'paused' when busy_since <= starts_at then 'overlap' end as reason
+         from   candidate
+       ),
+       inserted as (
+         insert into ${jobRuns}
+                (job_name, fire_time, status, trigger, reason, claimed_by, attempt, started_at, lease_until, finished_at)
+         select job_name, fire_time, 'skipped', 'schedule', reason, null, 0, null, null, now
+         from   judged
+         where  verdict = 'skipped'
+         union  all
+         select job_name, fire_time, 'running', 'schedule', null, $6, 1, now, now + lease_ms * interval '1 millisecond', null
+         from   judged
+         where  verdict = 'claimed'
+         order  by 1, 2
+         on conflict (job_name, fire_time) do nothing
+         returning job_name, fire_time, attempt, releases, trigger, lease_until
+       )
+       select judged.job_name, judged.fire_time, judged.now, inserted.attempt, inserted.releases, inserted.trigger, inserted.lease_until,
+              judged.reason,
+              case
+                when judged.verdict in ('claimed', 'skipped') and inserted.job_name is null then 'taken'
+                else judged.verdict
+              end as verdict
+       from   judged
+       left   join inserted on inserted.job_name = judged.job_name and inserted.fire_time = judged.fire_time
+       order  by judged.job_name, judged.fire_time`,
+      [
+        due.map((run) => run.jobName),
+        due.map((run) => run.fireTime.toISOString()),
+        due.map((run) => run.startsAt.toISOString()),
+        due.map((run) => run.overlap),
+        due.map((run) => run.leaseMs),
+        instanceId,
+      ],
+    );
+    return answers(rows);
+  }
+
+  private async startWaiting(query: Query, waiting: readonly WaitingRun[], instanceId: string): Promise<ClaimAnswers> {
+    const { jobRuns } = this.database.tables;
+    const started = await query<ClaimRow>(
+      `update ${jobRuns} run
+       set    status = 'running',
+              reason = null,
+              attempt = run.attempt + 1,
+              claimed_by = $6,
+              started_at = clock_timestamp(),
+              finished_at = null,
+              lease_until = clock_timestamp() + candidate.lease_ms * interval '1 millisecond',
+              next_attempt_at = null,
+              error = null,
+              earlier_attempts = case when run.attempt = 0 then run.earlier_attempts else run.earlier_attempts || jsonb_build_object(
+                'attempt', run.attempt,
+                'claimedBy', run.claimed_by,
+                'startedAt', run.started_at,
+                'finishedAt', run.finished_at,
+                'status', run.status,
+                'error', run.error) end
+       from  (select waiting.*,
+                     row_number() over (partition by waiting.job_name order by waiting.fire_time) as turn
+              from   unnest($1::text[], $2::timestamptz[], $3::integer[], $4::text[], $5::integer[])
+                       as waiting (job_name, fire_time, attempt, overlap, lease_ms)) candidate
+       where  run.job_name = candidate.job_name
+       and    run.fire_time = candidate.fire_time
+       and    (candidate.overlap = 'allow' or candidate.turn = 1 and not exists (
+                select from ${jobRuns} other
+                where  other.job_name = candidate.job_name
+                and    other.status = 'running'
+                and    other.lease_until > clock_timestamp()))
+       and    run.status in ('queued', 'failed', 'orphaned')
+       and    run.next_attempt_at <= clock_timestamp()
+       and    run.attempt = candidate.attempt
+       returning run.job_name, run.fire_time, run.attempt, run.releases, run.trigger, run.lease_until,
+                 null as reason, 'claimed' as verdict, clock_timestamp() as now`,
+      [
+        waiting.map((run) => run.jobName),
+        waiting.map((run) => run.fireTime.toISOString()),
+        waiting.map((run) => run.attempt),
+        waiting.map((run) => run.overlap),
+        waiting.map((run) => run.leaseMs),
+        instanceId,
+      ],
+    );
+    return answers(started);
+  }
+}
+
+interface ClaimRow {
+  job_name: string;
+  fire_time: Date;
+  verdict: ClaimVerdict;
+  reason: string | null;
+  attempt: number | null;
+  releases: number | null;
+  trigger: RunTrigger | null;
+  lease_until: Date | null;
+  now: Date;
+}
+
+function answers(rows: readonly ClaimRow[]): ClaimAnswers {
+  return {
+    databaseNow: rows[0]?.now ?? new Date(NaN),
+    answers: rows.map((row) => ({
+      jobName: row.job_name,
+      fireTime: row.fire_time,
+      verdict: row.verdict,
+      reason: row.reason,
+      attempt: row.attempt,
+      releases: row.releases,
+      trigger: row.trigger,
+      leaseUntil: row.lease_until,
+    })),
+  };
+}
+
+/** Rows are written in the order of their key, so that two batches never wait for each other crosswise. */
+function byKey(a: RunKey, b: RunKey): number {
+  if (a.jobName !== b.jobName) return a.jobName < b.jobName ? -1 : 1;
+  return a.fireTime.getTime() - b.fireTime.getTime();
+}

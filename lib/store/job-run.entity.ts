@@ -1,0 +1,79 @@
+import { Column, Entity, PrimaryColumn } from 'typeorm';
+import type { StoredError } from '../domain/stored-error.js';
+import type { RunStatus, RunTrigger } from '../domain/run.js';
+
+/** One finished attempt that was followed by another. */
+export interface EarlierAttempt {
+  attempt: number;
+  claimedBy: string | null;
+  startedAt: string | null;
+  finishedAt: string | null;
+  status: RunStatus;
+  error: StoredError | null;
+}
+
+/** One occurrence of one job: what happened to it, or why nothing did. */
+@Entity({ name: 'job_runs' })
+export class JobRun {
+  @PrimaryColumn('text', { name: 'job_name' })
+  jobName!: string;
+
+  @PrimaryColumn('timestamptz', { name: 'fire_time' })
+  fireTime!: Date;
+
+  @Column('uuid', { default: () => 'gen_random_uuid()' })
+  id!: string;
+
+  @Column('text')
+  status!: RunStatus;
+
+  @Column('text')
+  trigger!: RunTrigger;
+
+  /** Why the occurrence did not run, or why its last attempt ended as it did. */
+  @Column('text', { nullable: true })
+  reason!: string | null;
+
+  @Column('text', { name: 'claimed_by', nullable: true })
+  claimedBy!: string | null;
+
+  @Column('timestamptz', { name: 'lease_until', nullable: true })
+  leaseUntil!: Date | null;
+
+  /** The attempt that is running or ran last; 0 before the first claim. */
+  @Column('integer', { default: 0 })
+  attempt!: number;
+
+  /** Attempts that were handed back by a stopping instance; they do not count towards the job's `maxAttempts`. */
+  @Column('integer', { default: 0 })
+  releases!: number;
+
+  @Column('timestamptz', { name: 'started_at', nullable: true })
+  startedAt!: Date | null;
+
+  @Column('timestamptz', { name: 'finished_at', nullable: true })
+  finishedAt!: Date | null;
+
+  @Column('timestamptz', { name: 'next_attempt_at', nullable: true })
+  nextAttemptAt!: Date | null;
+
+  @Column('jsonb', { nullable: true })
+  error!: StoredError | null;
+
+  @Column('jsonb', { nullable: true })
+  checkpoint!: unknown;
+
+  @Column('jsonb', { name: 'earlier_attempts', default: () => `'[]'` })
+  earlierAttempts!: EarlierAttempt[];
+
+  /** A skipped row that stands for a gap: the first fire time it covers; the last is the row's own. */
+  @Column('timestamptz', { name: 'gap_from', nullable: true })
+  gapFrom!: Date | null;
+
+  /** How many occurrences the gap covers. */
+  @Column('integer', { name: 'gap_count', nullable: true })
+  gapCount!: number | null;
+
+  @Column('timestamptz', { name: 'created_at', default: () => 'clock_timestamp()' })
+  createdAt!: Date;
+}

@@ -1,0 +1,119 @@
+import type { RunKey } from '../domain/run.js';
+import { queryOn, type Query } from './query.js';
+import type { SchedulerDatabase } from './scheduler-database.js';
+import type { WaitingRun } from './claim.store.js';
+
+/** What this instance knows about the jobs whose runs it may reap and start. */
+export interface KnownJob {
+  readonly name: string;
+  readonly maxAttempts: number;
+}
+
+/** When the reaper has something to do next; null where nothing is open. */
+export interface ReaperOutlook {
+  readonly databaseNow: Date;
+  readonly nextExpiry: Date | null;
+  readonly nextAttempt: Date | null;
+}
+
+export interface ReapedRun extends RunKey {
+  readonly status: 'orphaned' | 'dead';
+  readonly attempt: number;
+  readonly claimedBy: string;
+  /** How long the lease had been over, in milliseconds. */
+  readonly overdueMs: number;
+}
+
+/**
+ * Finds leases that ran out and runs that wait. Names only jobs this instance knows: an old version in a rolling deploy
+ * leaves the runs of new jobs alone.
+ */
+export class ReaperStore {
+  private readonly query: Query;
+
+  constructor(private readonly database: SchedulerDatabase) {
+    this.query = queryOn(database.coordination);
+  }
+
+  /** One cheap look; everything else is asked only when it says so. */
+  async outlook(jobNames: readonly string[]): Promise<ReaperOutlook> {
+    const { jobRuns } = this.database.tables;
+    const [row] = await this.query<{ now: Date; next_expiry: Date | null; next_attempt: Date | null }>(
+      `select clock_timestamp() as now,
+             (select min(lease_until)
+              from   ${jobRuns}
+              where  status = 'running'
+              and    job_name = any ($1::text[])) as next_expiry,
+             (select min(next_attempt_at)
+              from   ${jobRuns}
+              where  status in ('queued', 'failed', 'orphaned')
+              and    job_name = any ($1::text[])) as next_attempt`,
+      [jobNames],
+    );
+    return { databaseNow: row!.now, nextExpiry: row!.next_expiry, nextAttempt: row!.next_attempt };
+  }
+
+  /**
+   * Makes runs whose lease ran out claimable again at once, or dead when their attempts are used up. Status, attempt and
+   * lease are judged in the update itself, on the locked row: a completion or a heartbeat that came first wins.
+   */
+  async reap(jobs: readonly KnownJob[], limit: number): Promise<ReapedRun[]> {
+    const { jobRuns } = this.database.tables;
+    const rows = await this.query<{ job_name: string; fire_time: Date; status: 'orphaned' | 'dead'; attempt: number; claimed_by: string; overdue_ms: number }>(
+      `with known as (
+         select *
+         from   unnest($1::text[], $2::integer[]) as known (job_name, max_attempts)
+       ),
+       expired as (
+         select run.job_name, run.fire_time, run.attempt, run.attempt - run.releases >= known.max_attempts as used_up
+         from   ${jobRuns} run
+         join   known on known.job_name = run.job_name
+         where  run.status = 'running'
+         and    run.lease_until <= clock_timestamp()
+         order  by run.job_name, run.fire_time
+         limit  $3
+         for    update of run skip locked
+       )
+       update ${jobRuns} run
+       set    status = case when expired.used_up then 'dead' else 'orphaned' end,
+              reason = 'the lease of ' || run.claimed_by || ' ran out',
+              error = jsonb_build_object(
+                'name', 'LeaseExpired',
+                'message', 'The lease of ' || run.claimed_by || ' ran out: its process died, was frozen, or lost the database.',
+                'stack', null),
+              finished_at = clock_timestamp(),
+              next_attempt_at = case when expired.used_up then null else clock_timestamp() end
+       from   expired
+       where  run.job_name = expired.job_name
+       and    run.fire_time = expired.fire_time
+       and    run.status = 'running'
+       and    run.attempt = expired.attempt
+       and    run.lease_until <= clock_timestamp()
+       returning run.job_name, run.fire_time, run.status, run.attempt, run.claimed_by,
+                 extract(epoch from clock_timestamp() - run.lease_until)::float8 * 1000 as overdue_ms`,
+      [jobs.map(({ name }) => name), jobs.map(({ maxAttempts }) => maxAttempts), limit],
+    );
+    return rows.map((row) => ({
+      jobName: row.job_name,
+      fireTime: row.fire_time,
+      status: row.status,
+      attempt: row.attempt,
+      claimedBy: row.claimed_by,
+      overdueMs: row.overdue_ms,
+    }));
+  }
+
+  /** Runs whose next attempt is due, longest waiting first. A look only: the claim judges again. */
+  async waiting(jobNames: readonly string[], limit: number): Promise<Pick<WaitingRun, 'jobName' | 'fireTime' | 'attempt'>[]> {
+    return this.query(
+      `select job_name as "jobName", fire_time as "fireTime", attempt
+       from   ${this.database.tables.jobRuns}
+       where  status in ('queued', 'failed', 'orphaned')
+       and    next_attempt_at <= clock_timestamp()
+       and    job_name = any ($1::text[])
+       order  by next_attempt_at, fire_time
+       limit  $2`,
+      [jobNames, limit],
+    );
+  }
+}

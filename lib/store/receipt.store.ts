@@ -1,0 +1,108 @@
+import type { EntityManager } from 'typeorm';
+import type { OwnedRun } from '../domain/run.js';
+import { queryOn } from './query.js';
+import type { SchedulerDatabase } from './scheduler-database.js';
+
+/** What a receipt stands for within its run. */
+export interface ReceiptKey {
+  readonly entity: string;
+  readonly effect: string;
+}
+
+/** What was found when a receipt was to be written. */
+export type ReceiptAnswer =
+  /** It is ours to fill: the effect has not happened. */
+  | { readonly kind: 'opened' }
+  /** The effect has happened, in this attempt or an earlier one. */
+  | { readonly kind: 'there'; readonly result: unknown }
+  /** The run is no longer ours. */
+  | { readonly kind: 'refused' };
+
+/** The statements of a receipt, in the transaction that also holds the effect. */
+export class ReceiptStore {
+  constructor(private readonly database: SchedulerDatabase) {}
+
+  /**
+   * Writes the receipt if the run is ours and it is not there; waits for a transaction that is about to write the same.
+   * A transaction that stays idle for a whole lease is ended by the server: a process that is frozen in the middle would
+   * otherwise keep the receipt from whoever takes over.
+   */
+  async open(manager: EntityManager, run: OwnedRun, key: ReceiptKey, idempotencyKey: string): Promise<ReceiptAnswer> {
+    const { jobRuns, receipts } = this.database.tables;
+    const query = queryOn(manager);
+    const [row] = await query<{ owned: boolean; opened: boolean }>(
+      `with owned as (
+         select
+         from   ${jobRuns}
+         where  job_name = $1
+         and    fire_time = $2
+         and    status = 'running'
+         and    attempt = $3
+         and    claimed_by = $4
+         and    lease_until > clock_timestamp()
+       ),
+       opened as (
+         insert into ${receipts} (job_name, fire_time, attempt, claimed_by, entity, effect, idempotency_key)
+         select $1, $2, $3, $4, $5, $6, $7
+         from   owned
+         on conflict (job_name, fire_time, entity, effect) do nothing
+         returning 1
+       )
+       select exists (select from owned) as owned,
+              exists (select from opened) as opened,
+              set_config('idle_in_transaction_session_timeout', $8, true)`,
+      [...fence(run), key.entity, key.effect, idempotencyKey, String(run.leaseMs)],
+    );
+    if (row!.opened) return { kind: 'opened' };
+    if (!row!.owned) return { kind: 'refused' };
+    const [there] = await query<{ result: unknown }>(
+      `select result
+       from   ${receipts}
+       where  job_name = $1
+       and    fire_time = $2
+       and    entity = $3
+       and    effect = $4`,
+      [run.jobName, run.fireTime.toISOString(), key.entity, key.effect],
+    );
+    return { kind: 'there', result: there?.result ?? undefined };
+  }
+
+  /**
+   * The last statement before the commit: keeps the result, and holds the run so that nobody reaps it until the
+   * transaction ends.
+   * @param result JSON, or null to keep none
+   * @returns false when the run is no longer ours: the transaction must be rolled back
+   */
+  async close(manager: EntityManager, run: OwnedRun, key: ReceiptKey, result: string | null): Promise<boolean> {
+    const { jobRuns, receipts } = this.database.tables;
+    const query = queryOn(manager);
+    if (result !== null) {
+      await query(
+        `update ${receipts}
+         set    result = $5::jsonb
+         where  job_name = $1
+         and    fire_time = $2
+         and    entity = $3
+         and    effect = $4`,
+        [run.jobName, run.fireTime.toISOString(), key.entity, key.effect, result],
+      );
+    }
+    const owned = await query(
+      `select
+       from   ${jobRuns}
+       where  job_name = $1
+       and    fire_time = $2
+       and    status = 'running'
+       and    attempt = $3
+       and    claimed_by = $4
+       and    lease_until > clock_timestamp()
+       for    share`,
+      fence(run),
+    );
+    return owned.length === 1;
+  }
+}
+
+function fence(run: OwnedRun): [string, string, number, string] {
+  return [run.jobName, run.fireTime.toISOString(), run.attempt, run.instanceId];
+}

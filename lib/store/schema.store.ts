@@ -1,0 +1,40 @@
+import { MigrationExecutor } from 'typeorm';
+import { MissingTablesError } from '../errors/missing-tables.error.js';
+import type { SchedulerDatabase } from './scheduler-database.js';
+import { quoteIdentifier } from './tables.js';
+import { inTransaction, lockName } from './transaction.js';
+
+const TABLES = ['job_schedule', 'job_runs', 'receipts'];
+
+/** Creates the tables, or makes sure that somebody has. */
+export class SchemaStore {
+  constructor(private readonly database: SchedulerDatabase) {}
+
+  /**
+   * Runs what is pending of the library's migrations. TypeORM lets two replicas that boot together both create the same
+   * table, so everything happens in one transaction behind one lock: the first migrates, the others wait and find it done.
+   */
+  async migrate(): Promise<void> {
+    const { coordination, tables } = this.database;
+    await inTransaction(coordination, async (query, queryRunner) => {
+      await lockName(query, `nestjs-distributed-cron:migrate:${tables.schema}`);
+      const [schema] = await query<{ exists: boolean }>('select to_regnamespace($1) is not null as exists', [quoteIdentifier(tables.schema)]);
+      if (!schema?.exists) await query(`create schema ${quoteIdentifier(tables.schema)}`);
+      const executor = new MigrationExecutor(coordination, queryRunner);
+      executor.transaction = 'none';
+      await executor.executePendingMigrations();
+    });
+  }
+
+  /** @throws MissingTablesError that names what is missing */
+  async verify(): Promise<void> {
+    const { coordination, tables } = this.database;
+    const missing: { name: string }[] = await coordination.query(
+      `select name
+       from   unnest($1::text[], $2::text[]) as wanted (name, qualified)
+       where  to_regclass(qualified) is null`,
+      [TABLES, TABLES.map((name) => tables.qualify(name))],
+    );
+    if (missing.length > 0) throw new MissingTablesError(tables.schema, missing.map((table) => table.name));
+  }
+}

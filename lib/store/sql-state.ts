@@ -1,0 +1,17 @@
+interface PostgresError {
+  code?: string;
+  constraint?: string;
+}
+
+/** PostgreSQL's own error, however TypeORM wrapped it; empty when it is none. */
+function postgresError(error: unknown): PostgresError {
+  if (typeof error !== 'object' || error === null) return {};
+  const { driverError } = error as { driverError?: PostgresError };
+  return driverError ?? (error as PostgresError);
+}
+
+/** A row without a partition violates no named constraint, which tells it from every other failed check. */
+export function isMissingPartition(error: unknown): boolean {
+  const { code, constraint } = postgresError(error);
+  return code === '23514' && constraint === undefined;
+}

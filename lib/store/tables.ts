@@ -1,0 +1,30 @@
+import type { QueryRunner } from 'typeorm';
+
+/** The qualified, quoted names of the library's tables in one schema. */
+export class Tables {
+  readonly jobSchedule: string;
+  readonly jobRuns: string;
+  readonly receipts: string;
+
+  /** @param schema as configured, not quoted */
+  constructor(readonly schema: string) {
+    this.jobSchedule = this.qualify('job_schedule');
+    this.jobRuns = this.qualify('job_runs');
+    this.receipts = this.qualify('receipts');
+  }
+
+  /** The tables in the given schema, or in the default one of the data source that runs the statement. */
+  static of(queryRunner: QueryRunner, schema?: string): Tables {
+    const options = queryRunner.connection.options as { schema?: string };
+    return new Tables(schema ?? options.schema ?? 'public');
+  }
+
+  /** A quoted name in this schema. */
+  qualify(name: string): string {
+    return `${quoteIdentifier(this.schema)}.${quoteIdentifier(name)}`;
+  }
+}
+
+export function quoteIdentifier(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
+}

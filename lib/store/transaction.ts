@@ -1,0 +1,34 @@
+import type { DataSource, QueryRunner } from 'typeorm';
+import { queryOn, type Query } from './query.js';
+
+/**
+ * Runs the work in one transaction. It is read committed whatever the database's default: a claim locks first and then
+ * looks again, and under a stricter level the second look would still see the first one's snapshot.
+ */
+export async function inTransaction<Result>(
+  dataSource: DataSource,
+  work: (query: Query, queryRunner: QueryRunner) => Promise<Result>,
+): Promise<Result> {
+  const queryRunner = dataSource.createQueryRunner();
+  try {
+    await queryRunner.query('begin isolation level read committed');
+    try {
+      const result = await work(queryOn(queryRunner), queryRunner);
+      await queryRunner.query('commit');
+      return result;
+    } catch (error) {
+      await queryRunner.query('rollback').catch(() => {});
+      throw error;
+    }
+  } finally {
+    await queryRunner.release();
+  }
+}
+
+/**
+ * Holds a name until the transaction ends. Transaction-level, so that it works behind a pooler that hands the
+ * connection to somebody else after each transaction.
+ */
+export async function lockName(query: Query, name: string): Promise<void> {
+  await query('select pg_advisory_xact_lock(hashtextextended($1, 0))', [name]);
+}

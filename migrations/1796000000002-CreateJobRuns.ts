@@ -1,0 +1,53 @@
+import type { MigrationInterface, QueryRunner } from 'typeorm';
+import { Tables } from '../lib/store/tables.js';
+
+export const createJobRuns = (schema?: string) =>
+  class CreateJobRuns1796000000002 implements MigrationInterface {
+    readonly name = 'CreateJobRuns1796000000002';
+
+    async up(queryRunner: QueryRunner): Promise<void> {
+      const { jobRuns } = Tables.of(queryRunner, schema);
+      await queryRunner.query(`
+        create table if not exists ${jobRuns} (
+          job_name         text        not null,
+          fire_time        timestamptz not null,
+          id               uuid        not null default gen_random_uuid(),
+          status           text        not null,
+          trigger          text        not null,
+          reason           text,
+          claimed_by       text,
+          lease_until      timestamptz,
+          attempt          integer     not null default 0,
+          releases         integer     not null default 0,
+          started_at       timestamptz,
+          finished_at      timestamptz,
+          next_attempt_at  timestamptz,
+          error            jsonb,
+          checkpoint       jsonb,
+          earlier_attempts jsonb       not null default '[]',
+          gap_from         timestamptz,
+          gap_count        integer,
+          created_at       timestamptz not null default clock_timestamp(),
+          constraint job_runs_once primary key (job_name, fire_time),
+          constraint job_runs_fire_time_in_whole_seconds check (mod(extract(epoch from fire_time), 1) = 0),
+          constraint job_runs_status_known check (
+            status in ('queued', 'running', 'done', 'failed', 'orphaned', 'dead', 'skipped', 'cancelled')),
+          constraint job_runs_running_is_leased check (
+            status <> 'running' or (claimed_by is not null and lease_until is not null and attempt > 0)),
+          constraint job_runs_waiting_has_a_time check (
+            (status in ('queued', 'failed', 'orphaned')) = (next_attempt_at is not null)),
+          constraint job_runs_skipped_has_a_reason check (status <> 'skipped' or reason is not null)
+        ) partition by range (fire_time)`);
+      // Without lease_until: a heartbeat then changes no indexed column, and PostgreSQL updates the row in place (HOT).
+      await queryRunner.query(`
+        create index if not exists job_runs_running on ${jobRuns} (job_name)
+        where status = 'running'`);
+      await queryRunner.query(`
+        create index if not exists job_runs_waiting on ${jobRuns} (next_attempt_at)
+        where status in ('queued', 'failed', 'orphaned')`);
+    }
+
+    async down(queryRunner: QueryRunner): Promise<void> {
+      await queryRunner.query(`drop table if exists ${Tables.of(queryRunner, schema).jobRuns}`);
+    }
+  };

@@ -1,0 +1,18 @@
+import type { MigrationInterface } from 'typeorm';
+import { createJobRuns } from './1796000000002-CreateJobRuns.js';
+import { createJobSchedule } from './1796000000001-CreateJobSchedule.js';
+import { createReceipts } from './1796000000003-CreateReceipts.js';
+
+type MigrationClass = new () => MigrationInterface;
+
+/**
+ * The library's migrations, oldest first, for `migrations` of your own data source. Each may meet what it would create.
+ * @param schema where the tables go, as given to `forRoot({ schema })`
+ * @default the schema of the data source that runs them, or `public`
+ */
+export function schedulerMigrationsIn(schema?: string): MigrationClass[] {
+  return [createJobSchedule(schema), createJobRuns(schema), createReceipts(schema)];
+}
+
+/** The library's migrations for the data source's own schema. */
+export const schedulerMigrations: MigrationClass[] = schedulerMigrationsIn();
