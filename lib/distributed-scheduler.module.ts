@@ -1,5 +1,6 @@
 import { Module, type DynamicModule, type Provider } from '@nestjs/common';
 import { DiscoveryModule } from '@nestjs/core';
+import { HandlerContexts } from './discovery/handler-contexts.js';
 import { HandlerFactory } from './discovery/handler.factory.js';
 import { JobExplorer } from './discovery/job.explorer.js';
 import { JobRegistry } from './discovery/job.registry.js';
@@ -50,6 +51,7 @@ const PUBLIC_SERVICES = [SchedulerEvents, JobRegistry, ClaimService, HeartbeatSe
 
 const SERVICES: Provider[] = [
   ...PUBLIC_SERVICES,
+  HandlerContexts,
   HandlerFactory,
   JobExplorer,
   InFlightRuns,

@@ -22,6 +22,9 @@ const RUN_PARAMETER = '99:0';
  * The declaration belongs to the class and the method's name, so that it survives other decorators that wrap the method;
  * a subclass inherits it, also when it overrides the method, and replaces it by decorating again.
  *
+ * Guards, pipes, interceptors and filters bound on the method or its class apply; global ones do not. An error that a
+ * filter answers with a value counts as handled.
+ *
  * @param expression five cron fields, or six with seconds first, or an alias such as `@daily`
  */
 export function DistributedCron(expression: string, options: DistributedCronOptions = {}): MethodDecorator {

@@ -5,6 +5,7 @@ import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js'
 import type { ContextId } from '@nestjs/core';
 import { CRON_ARGUMENTS_METADATA } from '../distributed-scheduler.tokens.js';
 import type { CronRun } from '../execution/cron-run.js';
+import { HandlerContexts } from './handler-contexts.js';
 
 /** Runs a job's method for one attempt. */
 export type Handler = (run: CronRun) => Promise<unknown>;
@@ -19,13 +20,16 @@ const RUN_AS_PARAMETER = { exchangeKeyForValue: (_type: number, _data: unknown, 
 export class HandlerFactory {
   private readonly injector = new Injector();
 
-  constructor(private readonly contexts: ExternalContextCreator) {}
+  constructor(
+    private readonly nest: ExternalContextCreator,
+    private readonly contexts: HandlerContexts,
+  ) {}
 
   create(wrapper: InstanceWrapper, methodName: string): Handler {
     if (wrapper.isDependencyTreeStatic() && !wrapper.isTransient) return this.bind(wrapper.instance, methodName);
     return async (run) => {
       const contextId = ContextIdFactory.create();
-      this.contexts.registerRequestProvider(run, contextId);
+      this.nest.registerRequestProvider(run, contextId);
       const instance = await this.resolve(wrapper, contextId);
       return this.bind(instance, methodName, contextId, wrapper.id)(run);
     };

@@ -42,18 +42,17 @@ export class TimeZone {
    */
   private lookUp(epochMs: number): OffsetPeriod {
     let start = this.at(Math.max(EARLIEST_MS, epochMs - YEAR_MS));
-    let offsetBefore = start.offsetNanoseconds;
     let end = start.getTimeZoneTransition('next');
     while (end && end.epochMilliseconds <= epochMs) {
-      offsetBefore = start.offsetNanoseconds;
       start = end;
       end = start.getTimeZoneTransition('next');
     }
+    const startMs = start.epochMilliseconds;
     return {
-      startMs: start.epochMilliseconds,
+      startMs,
       endMs: Math.min(end?.epochMilliseconds ?? Infinity, epochMs + YEAR_MS),
       offsetMs: start.offsetNanoseconds / 1e6,
-      offsetBeforeMs: offsetBefore / 1e6,
+      offsetBeforeMs: this.at(Math.max(EARLIEST_MS, startMs - 1)).offsetNanoseconds / 1e6,
     };
   }
 

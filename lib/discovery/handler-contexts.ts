@@ -1,0 +1,51 @@
+import { Injectable } from '@nestjs/common';
+import { ExternalContextCreator, type NestContainer } from '@nestjs/core';
+import { ExternalExceptionFilterContext } from '@nestjs/core/exceptions/external-exception-filter-context.js';
+import type { ExternalExceptionsHandler } from '@nestjs/core/exceptions/external-exceptions-handler.js';
+import { GuardsConsumer } from '@nestjs/core/guards/guards-consumer.js';
+import { GuardsContextCreator } from '@nestjs/core/guards/guards-context-creator.js';
+import { InterceptorsConsumer } from '@nestjs/core/interceptors/interceptors-consumer.js';
+import { InterceptorsContextCreator } from '@nestjs/core/interceptors/interceptors-context-creator.js';
+import { PipesConsumer } from '@nestjs/core/pipes/pipes-consumer.js';
+import { PipesContextCreator } from '@nestjs/core/pipes/pipes-context-creator.js';
+
+/**
+ * Nest's own way to wrap a handler, for jobs: guards, pipes, interceptors and filters bound on the method or its class
+ * apply. Global ones do not: they are written for requests, and an authentication guard would refuse every run.
+ */
+@Injectable()
+export class HandlerContexts {
+  private readonly creator: ExternalContextCreator;
+
+  constructor(contexts: ExternalContextCreator) {
+    // Nest gives the container to its own creator alone; without the application's configuration there is nothing global.
+    const { container } = contexts as unknown as { container: NestContainer };
+    this.creator = new ExternalContextCreator(
+      new GuardsContextCreator(container),
+      new GuardsConsumer(),
+      new InterceptorsContextCreator(container),
+      new InterceptorsConsumer(),
+      container.getModules(),
+      new PipesContextCreator(container),
+      new PipesConsumer(),
+      new RethrowingFilters(container),
+    );
+  }
+
+  get create(): ExternalContextCreator['create'] {
+    return this.creator.create.bind(this.creator);
+  }
+}
+
+/** Nest logs what no filter handled before it throws it on; here the run's own log line says it. */
+class RethrowingFilters extends ExternalExceptionFilterContext {
+  override create(...args: Parameters<ExternalExceptionFilterContext['create']>): ExternalExceptionsHandler {
+    const handler = super.create(...args);
+    handler.next = (exception, host) => {
+      const handled = handler.invokeCustomFilters(exception, host);
+      if (handled) return handled;
+      throw exception;
+    };
+    return handler;
+  }
+}
