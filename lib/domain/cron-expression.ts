@@ -80,7 +80,8 @@ function splitFields(source: CronSource): SixFields {
   }
   if (expression.length > MAX_LENGTH) {
     const shown = `${expression.slice(0, 40)}…`;
-    throw new InvalidCronExpressionError(shown, `${expression.length} characters are more than the ${MAX_LENGTH} allowed`);
+    const problem = `${expression.length} characters are more than the ${MAX_LENGTH} allowed`;
+    throw new InvalidCronExpressionError(shown, problem);
   }
   const text = expandAlias(expression.trim(), source);
   const fields = text === '' ? [] : text.split(/\s+/);
@@ -90,8 +91,8 @@ function splitFields(source: CronSource): SixFields {
   if (fields.length !== 6) {
     throw new InvalidCronExpressionError(
       expression,
-      `has ${fields.length} ${fields.length === 1 ? 'field' : 'fields'}, but 5 are expected (minute, hour, day of month, ` +
-        'month, day of week), or 6 with a second before them',
+      `has ${fields.length} ${fields.length === 1 ? 'field' : 'fields'}, but 5 are expected ` +
+        '(minute, hour, day of month, month, day of week), or 6 with a second before them',
     );
   }
   return fields as SixFields;

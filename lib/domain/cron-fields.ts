@@ -77,14 +77,16 @@ export function readRange(field: CronField, from: number, to: number, step: numb
   const known = RANGES[field.key];
   let values = known.get(range);
   if (!values) {
-    const fields = { second: '0', minute: '0', hour: '0', dayOfMonth: '*', month: '*', dayOfWeek: '*', [field.key]: range };
-    const parsed = CronExpressionParser.parse(Object.values(fields).join(' '), { currentDate: 0, tz: 'UTC' });
+    const texts = { ...ANY, [field.key]: range };
+    const parsed = CronExpressionParser.parse(Object.values(texts).join(' '), { currentDate: 0, tz: 'UTC' });
     const numbers = parsed.fields[field.key].values.map(Number);
     values = field === DAY_OF_WEEK ? numbers.map((day) => day % 7) : numbers;
     known.set(range, values);
   }
   return values;
 }
+
+const ANY = { second: '*', minute: '*', hour: '*', dayOfMonth: '*', month: '*', dayOfWeek: '*' };
 
 const RANGES: Readonly<Record<CronField['key'], Map<string, readonly number[]>>> = {
   second: new Map(),

@@ -48,13 +48,15 @@ const ITEM = /^(\*|[a-z]+|\d+)(?:-([a-z]+|\d+))?(?:\/(\d+))?$/i;
 function readItem(field: CronField, item: string, text: string, source: CronSource): readonly number[] {
   if (item === '?') {
     if (text !== '?' || (field !== DAY_OF_MONTH && field !== DAY_OF_WEEK)) {
-      throw refused(source, `${field.name} "${text}" has a ?, which may only stand alone, as a day of month or day of week`);
+      const allowed = 'which may only stand alone, as a day of month or day of week';
+      throw refused(source, `${field.name} "${text}" has a ?, ${allowed}`);
     }
     return readRange(field, field.min, field.last, 1);
   }
   const match = ITEM.exec(item);
   if (!match || (match[1] === '*' && match[2] !== undefined)) {
-    throw refused(source, `${field.name} "${item}" is not *, a number from ${field.min} to ${field.max}, a range or a step`);
+    const numbers = `a number from ${field.min} to ${field.max}`;
+    throw refused(source, `${field.name} "${item}" is not *, ${numbers}, a range or a step`);
   }
   const [, first, last, every] = match;
   const step = every === undefined ? 1 : readStep(field, every, source);

@@ -41,14 +41,21 @@ export interface ZoneOptions {
 }
 
 /** The next `count` fire times after `from` (exclusive). */
-export function nextFireTimes(expression: string, options: ZoneOptions & { readonly from: Date; readonly count: number }): Date[] {
-  const schedule = compileSchedule(expression, options.timeZone, options.jobName);
-  return schedule.between(options.from.getTime(), Infinity, options.count).map(toDate);
+export function nextFireTimes(
+  expression: string,
+  options: ZoneOptions & { readonly from: Date; readonly count: number },
+): Date[] {
+  const { timeZone, jobName, from, count } = options;
+  if (!Number.isSafeInteger(count)) {
+    throw new RangeError(`count is expected to be a whole number, not ${count}.`);
+  }
+  return compileSchedule(expression, timeZone, jobName).between(from.getTime(), Infinity, count).map(toDate);
 }
 
 /** The last fire time strictly before `before`, or null. */
 export function previousFireTime(expression: string, options: ZoneOptions & { readonly before: Date }): Date | null {
-  const found = compileSchedule(expression, options.timeZone, options.jobName).previousBefore(options.before.getTime());
+  const { timeZone, jobName, before } = options;
+  const found = compileSchedule(expression, timeZone, jobName).previousBefore(before.getTime());
   return found === null ? null : toDate(found);
 }
 
@@ -57,8 +64,9 @@ export function fireTimesBetween(
   expression: string,
   options: ZoneOptions & { readonly from: Date; readonly to: Date; readonly limit?: number },
 ): Date[] {
-  const schedule = compileSchedule(expression, options.timeZone, options.jobName);
-  return schedule.between(options.from.getTime(), options.to.getTime(), options.limit).map(toDate);
+  const { timeZone, jobName, from, to, limit } = options;
+  const schedule = compileSchedule(expression, timeZone, jobName);
+  return schedule.between(from.getTime(), requireInstant(to.getTime()), limit).map(toDate);
 }
 
 /** More than any difference between two offsets. */

@@ -36,7 +36,9 @@ export function offsetZone(name: string): string | null {
     return ' such as "Asia/Kolkata"';
   }
   const reversed = sign === '+' ? '-' : '+';
-  return Number(hours) === 0 ? ', or "UTC"' : `, or "Etc/GMT${reversed}${Number(hours)}" (the sign is reversed in these names)`;
+  return Number(hours) === 0
+    ? ', or "UTC"'
+    : `, or "Etc/GMT${reversed}${Number(hours)}" (the sign is reversed in these names)`;
 }
 
 /** A sentence that helps with a misspelled name. */
@@ -83,11 +85,13 @@ const WINDOWS: Readonly<Record<string, string>> = {
   'pacific': 'America/Los_Angeles', 'us mountain': 'America/Phoenix', 'mountain': 'America/Denver',
   'central': 'America/Chicago', 'central america': 'America/Guatemala', 'canada central': 'America/Regina',
   'central (mexico)': 'America/Mexico_City', 'eastern': 'America/New_York', 'us eastern': 'America/Indianapolis',
-  'sa pacific': 'America/Bogota', 'cuba': 'America/Havana', 'venezuela': 'America/Caracas', 'atlantic': 'America/Halifax',
+  'sa pacific': 'America/Bogota', 'cuba': 'America/Havana', 'venezuela': 'America/Caracas',
+  'atlantic': 'America/Halifax',
   'paraguay': 'America/Asuncion', 'sa western': 'America/La_Paz', 'pacific sa': 'America/Santiago',
   'newfoundland': 'America/St_Johns', 'e. south america': 'America/Sao_Paulo', 'argentina': 'America/Buenos_Aires',
   'greenland': 'America/Nuuk', 'montevideo': 'America/Montevideo', 'azores': 'Atlantic/Azores',
-  'cape verde': 'Atlantic/Cape_Verde', 'gmt': 'Europe/London', 'greenwich': 'Atlantic/Reykjavik', 'morocco': 'Africa/Casablanca',
+  'cape verde': 'Atlantic/Cape_Verde', 'gmt': 'Europe/London', 'greenwich': 'Atlantic/Reykjavik',
+  'morocco': 'Africa/Casablanca',
   'w. europe': 'Europe/Berlin', 'central europe': 'Europe/Budapest', 'romance': 'Europe/Paris',
   'central european': 'Europe/Warsaw', 'w. central africa': 'Africa/Lagos', 'gtb': 'Europe/Bucharest',
   'e. europe': 'Europe/Chisinau', 'fle': 'Europe/Kiev', 'egypt': 'Africa/Cairo', 'middle east': 'Asia/Beirut',
@@ -95,13 +99,15 @@ const WINDOWS: Readonly<Record<string, string>> = {
   'turkey': 'Europe/Istanbul', 'arabic': 'Asia/Baghdad', 'arab': 'Asia/Riyadh', 'e. africa': 'Africa/Nairobi',
   'belarus': 'Europe/Minsk', 'russian': 'Europe/Moscow', 'iran': 'Asia/Tehran', 'arabian': 'Asia/Dubai',
   'georgian': 'Asia/Tbilisi', 'azerbaijan': 'Asia/Baku', 'caucasus': 'Asia/Yerevan', 'afghanistan': 'Asia/Kabul',
-  'west asia': 'Asia/Tashkent', 'ekaterinburg': 'Asia/Yekaterinburg', 'pakistan': 'Asia/Karachi', 'india': 'Asia/Kolkata',
+  'west asia': 'Asia/Tashkent', 'ekaterinburg': 'Asia/Yekaterinburg', 'pakistan': 'Asia/Karachi',
+  'india': 'Asia/Kolkata',
   'sri lanka': 'Asia/Colombo', 'nepal': 'Asia/Kathmandu', 'central asia': 'Asia/Almaty', 'bangladesh': 'Asia/Dhaka',
   'myanmar': 'Asia/Yangon', 'se asia': 'Asia/Bangkok', 'china': 'Asia/Shanghai', 'singapore': 'Asia/Singapore',
   'taipei': 'Asia/Taipei', 'w. australia': 'Australia/Perth', 'tokyo': 'Asia/Tokyo', 'korea': 'Asia/Seoul',
   'north korea': 'Asia/Pyongyang', 'cen. australia': 'Australia/Adelaide', 'aus central': 'Australia/Darwin',
   'e. australia': 'Australia/Brisbane', 'aus eastern': 'Australia/Sydney', 'tasmania': 'Australia/Hobart',
   'lord howe': 'Australia/Lord_Howe', 'west pacific': 'Pacific/Port_Moresby', 'vladivostok': 'Asia/Vladivostok',
-  'new zealand': 'Pacific/Auckland', 'fiji': 'Pacific/Fiji', 'chatham islands': 'Pacific/Chatham', 'tonga': 'Pacific/Tongatapu',
+  'new zealand': 'Pacific/Auckland', 'fiji': 'Pacific/Fiji', 'chatham islands': 'Pacific/Chatham',
+  'tonga': 'Pacific/Tongatapu',
   'samoa': 'Pacific/Apia', 'line islands': 'Pacific/Kiritimati',
 };

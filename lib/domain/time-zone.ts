@@ -111,11 +111,13 @@ export function resolveTimeZone(name: string): string {
 export function timeZoneWarning(name: string): string | null {
   const meaning = meaningOf(name);
   if (meaning && !meaning.refused) {
-    return `Time zone "${name}" is ${meaning.kind}; "${meaning.zone}" or the IANA name of another region says what is meant.`;
+    const instead = `"${meaning.zone}" or the IANA name of another region`;
+    return `Time zone "${name}" is ${meaning.kind}; ${instead} says what is meant.`;
   }
   const reversed = /^Etc\/GMT([+-])(\d+)$/i.exec(name);
   if (reversed && reversed[2] !== '0') {
-    return `Time zone "${name}" is UTC${reversed[1] === '+' ? '-' : '+'}${reversed[2]}: the sign is reversed in these names.`;
+    const offset = `UTC${reversed[1] === '+' ? '-' : '+'}${reversed[2]}`;
+    return `Time zone "${name}" is ${offset}: the sign is reversed in these names.`;
   }
   return null;
 }

@@ -1,6 +1,8 @@
 import { SchedulerError } from './scheduler.error.js';
 
-/** An expression that cannot be read, or that never fires. The message names the field, the value and what was expected. */
+/**
+ * An expression that cannot be read, or that never fires. The message names the field, the value and what was expected.
+ */
 export class InvalidCronExpressionError extends SchedulerError {
   constructor(
     /** As it was written. */

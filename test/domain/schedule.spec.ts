@@ -103,6 +103,8 @@ describe('the functions with dates', () => {
     expect(() => compileSchedule('0 0 30 2 *', timeZone)).toThrow(InvalidCronExpressionError);
     expect(() => compileSchedule('0 0 * * *', 'Mars/Phobos')).toThrow(InvalidTimeZoneError);
     expect(() => nextFireTimes('0 0 * * *', { timeZone, from: new Date(NaN), count: 1 })).toThrow(RangeError);
+    expect(() => nextFireTimes('0 0 * * *', { timeZone, from: new Date(0), count: undefined as never })).toThrow(RangeError);
+    expect(() => fireTimesBetween('0 0 * * *', { timeZone, from: new Date(0), to: new Date(NaN) })).toThrow(RangeError);
     expect(() => compileSchedule('0 0 * * *', timeZone).countBetween(0, Infinity)).toThrow(RangeError);
   });
 

@@ -69,6 +69,14 @@ describe('the periods of a zone', () => {
     expect([period.offsetBeforeMs / HOUR, period.offsetMs / HOUR]).toEqual([before, offset]);
   });
 
+  it('know a change also when they are asked for exactly a year after it', () => {
+    const change = Date.parse('1967-10-29T08:00:00Z');
+    const zone = timeZoneOf('America/Phoenix');
+    const first = zone.periodAt(change);
+    zone.periodAt(first.endMs);
+    expect(zone.periodAt(change)).toMatchObject({ startMs: change, offsetBeforeMs: -6 * HOUR, offsetMs: -7 * HOUR });
+  });
+
   it('join without a hole, in whatever order they are asked for', () => {
     const zone = timeZoneOf('Africa/Casablanca');
     for (const year of [2030, 2019, 2024, 2010, 2021, 1965]) {
