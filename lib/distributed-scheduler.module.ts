@@ -43,7 +43,14 @@ const OPTIONS_PROVIDERS: Provider[] = [
       resolveSchedulerOptions(given, { env: process.env, embeddedInstalled: isEmbeddedPostgresInstalled() }),
   },
   { provide: INSTANCE_ID, useFactory: createInstanceId },
-  { provide: SchedulerDatabase, inject: [SCHEDULER_OPTIONS], useFactory: (options: ResolvedSchedulerOptions) => SchedulerDatabase.open(options) },
+  {
+    provide: SchedulerDatabase,
+    inject: [SCHEDULER_OPTIONS, SingleModule],
+    useFactory: async (options: ResolvedSchedulerOptions, single: SingleModule) => {
+      await single.require();
+      return SchedulerDatabase.open(options);
+    },
+  },
   { provide: DatabaseTime, useFactory: () => new DatabaseTime() },
 ];
 

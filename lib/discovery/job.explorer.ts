@@ -16,6 +16,9 @@ interface FoundMethod {
   readonly wrapper: InstanceWrapper;
   readonly className: string;
   readonly methodName: string;
+  readonly prototype: object;
+  /** The class the declarations stand in: this one, or one it extends. */
+  readonly declaredOn: object;
   readonly declarations: readonly CronDeclaration[];
 }
 
@@ -33,7 +36,13 @@ export class JobExplorer {
     const problems: string[] = [];
     const declared = new Map<string, FoundMethod>();
     const jobs: RegisteredJob[] = [];
-    for (const method of this.methods()) {
+    const methods = this.methods();
+    for (const method of methods) {
+      const base = methods.find((other) => inherits(method, other));
+      if (base) {
+        problems.push(inheritance(method, base));
+        continue;
+      }
       for (const definition of this.definitions(method, problems)) {
         const other = declared.get(definition.name);
         if (other) problems.push(`Job "${definition.name}" is declared by ${places(other, method)}; names must be unique.`);
@@ -47,7 +56,8 @@ export class JobExplorer {
 
   /**
    * A class is looked at once, however often it is provided: in two modules, under an alias, under a second token.
-   * Two classes that share a decorated method by inheritance are two, and must give their jobs two names.
+   * Two classes that share a decorated method by inheritance are two, and must give their jobs two names; a class and
+   * one that extends it would do the same work twice.
    */
   private methods(): FoundMethod[] {
     const seen = new Set<object>();
@@ -55,12 +65,12 @@ export class JobExplorer {
       const prototype = prototypeOf(wrapper);
       if (!prototype || seen.has(prototype)) return [];
       seen.add(prototype);
-      return decoratedMethods(prototype).map((found) => ({ wrapper, className: prototype.constructor.name, ...found }));
+      return decoratedMethods(prototype).map((found) => ({ wrapper, className: prototype.constructor.name, prototype, ...found }));
     });
   }
 
   private definitions(method: FoundMethod, problems: string[]): JobDefinition[] {
-    const place = `${method.className}.${method.methodName}`;
+    const place = placeOf(method);
     return method.declarations.flatMap(({ expression, options }) => {
       try {
         return [resolveJob({ expression, options, defaultName: place, declaredBy: place, defaults: this.options.jobDefaults })];
@@ -81,24 +91,41 @@ function prototypeOf(wrapper: InstanceWrapper): object | null {
   return typeof instance === 'object' && instance !== null ? (Object.getPrototypeOf(instance) as object | null) : null;
 }
 
-function decoratedMethods(prototype: object): { methodName: string; declarations: CronDeclaration[] }[] {
-  return [...methodNames(prototype)].flatMap((methodName) => {
-    const declarations = Reflect.getMetadata(CRON_METADATA, prototype, methodName) as CronDeclaration[] | undefined;
-    return declarations ? [{ methodName, declarations }] : [];
+/** Own and inherited. */
+function decoratedMethods(prototype: object): Pick<FoundMethod, 'methodName' | 'declaredOn' | 'declarations'>[] {
+  const classes = lineOf(prototype);
+  const methodNames = new Set(classes.flatMap((one) => Object.getOwnPropertyNames(one)));
+  return [...methodNames].flatMap((methodName) => {
+    const declaredOn = classes.find((one) => Reflect.hasOwnMetadata(CRON_METADATA, one, methodName));
+    if (!declaredOn) return [];
+    const declarations = Reflect.getOwnMetadata(CRON_METADATA, declaredOn, methodName) as CronDeclaration[];
+    return [{ methodName, declaredOn, declarations }];
   });
 }
 
-/** Own and inherited. */
-function methodNames(prototype: object): Set<string> {
-  const names = new Set<string>();
-  for (let at: object | null = prototype; at && at !== Object.prototype; at = Object.getPrototypeOf(at) as object | null) {
-    for (const name of Object.getOwnPropertyNames(at)) names.add(name);
-  }
-  return names;
+/** The prototypes of a class and of all it extends, nearest first. */
+function lineOf(prototype: object): object[] {
+  const line: object[] = [];
+  for (let at: object | null = prototype; at && at !== Object.prototype; at = Object.getPrototypeOf(at) as object | null) line.push(at);
+  return line;
+}
+
+function inherits(method: FoundMethod, other: FoundMethod): boolean {
+  const same = method.methodName === other.methodName && method.declaredOn === other.declaredOn;
+  return same && Object.prototype.isPrototypeOf.call(other.prototype, method.prototype);
+}
+
+function inheritance(method: FoundMethod, base: FoundMethod): string {
+  const [sub, parent] = [method, base].map(placeOf);
+  return `${sub} inherits the schedule of ${parent}, and both are provided: decorate ${sub} with a schedule of its own, or provide only one of them.`;
+}
+
+function placeOf({ className, methodName }: FoundMethod): string {
+  return `${className}.${methodName}`;
 }
 
 function places(first: FoundMethod, second: FoundMethod): string {
-  const [one, other] = [first, second].map(({ className, methodName }) => `${className}.${methodName}`);
+  const [one, other] = [first, second].map(placeOf);
   if (first === second) return `${one} twice`;
   if (one !== other) return `both ${one} and ${other}`;
   return `both ${one} (in ${first.wrapper.host?.name}) and ${other} (in ${second.wrapper.host?.name})`;

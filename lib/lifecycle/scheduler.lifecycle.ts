@@ -12,7 +12,6 @@ import { Drain } from './drain.js';
 import { Duties } from './duties.js';
 import { KeepAlive } from './keep-alive.js';
 import { Registrar } from './registrar.js';
-import { SingleModule } from './single-module.js';
 
 /** Brings the scheduler up when the application starts, and down when it closes, in the order that loses nothing. */
 @Injectable()
@@ -23,7 +22,6 @@ export class SchedulerLifecycle implements OnModuleInit, OnApplicationBootstrap,
   constructor(
     @Inject(SCHEDULER_OPTIONS) private readonly options: ResolvedSchedulerOptions,
     @Inject(INSTANCE_ID) private readonly instanceId: string,
-    private readonly singleModule: SingleModule,
     private readonly explorer: JobExplorer,
     private readonly registry: JobRegistry,
     private readonly database: SchedulerDatabase,
@@ -39,10 +37,7 @@ export class SchedulerLifecycle implements OnModuleInit, OnApplicationBootstrap,
 
   /** Everything that is wrong with the code is found here, before anything runs. */
   async onModuleInit(): Promise<void> {
-    await this.closingOnFailure(async () => {
-      this.singleModule.require();
-      this.registry.register(this.explorer.explore());
-    });
+    await this.closingOnFailure(async () => this.registry.register(this.explorer.explore()));
   }
 
   async onApplicationBootstrap(): Promise<void> {

@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { ModulesContainer } from '@nestjs/core';
+import { ExternalContextCreator, type NestContainer } from '@nestjs/core';
 import type { Module } from '@nestjs/core/injector/module.js';
 import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
 import { RepeatedModuleError } from '../errors/repeated-module.error.js';
@@ -7,20 +7,31 @@ import { RepeatedModuleError } from '../errors/repeated-module.error.js';
 /** Makes sure that the application has one scheduler: Nest makes a module of its own of every `forRoot()`. */
 @Injectable()
 export class SingleModule {
-  constructor(private readonly modules: ModulesContainer) {}
+  private readonly container: NestContainer;
 
-  /** @throws RepeatedModuleError that names who imports it */
-  require(): void {
-    const all = [...this.modules.values()];
+  constructor(contexts: ExternalContextCreator) {
+    // Nest gives the container to its own creator alone.
+    ({ container: this.container } = contexts as unknown as { container: NestContainer });
+  }
+
+  /** Comes before a connection is opened, which nobody would close. @throws RepeatedModuleError that names who imports it */
+  async require(): Promise<void> {
+    const all = [...this.container.getModules().values()];
     const schedulers = all.filter((module) => module.providers.has(SCHEDULER_OPTIONS));
     if (schedulers.length < 2) return;
-    const importers = schedulers.flatMap((scheduler) => all.filter((module) => module.imports.has(scheduler) && !isGlobalLink(module, scheduler)));
-    throw new RepeatedModuleError([...new Set(importers.map((module) => module.name))]);
+    const importers = new Map<unknown, string>();
+    for (const module of all) {
+      for (const imported of await this.importsOf(module)) {
+        if (imported?.module === schedulers[0]!.metatype && !importers.has(imported)) importers.set(imported, module.name);
+      }
+    }
+    throw new RepeatedModuleError([...importers.values()]);
   }
-}
 
-/** Nest links a global module to every other one; only the module's own `imports` say who asked for it. */
-function isGlobalLink(module: Module, scheduler: Module): boolean {
-  const declared = (Reflect.getMetadata('imports', module.metatype) as unknown[] | undefined) ?? [];
-  return !declared.some((imported) => (imported as { module?: unknown } | undefined)?.module === scheduler.metatype);
+  /** What a module's own `imports` say: Nest links a global module to every other one, whoever asked for it. */
+  private importsOf(module: Module): Promise<({ module?: unknown } | undefined)[]> {
+    const declared = (Reflect.getMetadata('imports', module.metatype) as unknown[] | undefined) ?? [];
+    const dynamic = this.container.getDynamicMetadataByToken(module.token, 'imports') ?? [];
+    return Promise.all([...declared, ...dynamic].map(async (imported) => imported as { module?: unknown } | undefined));
+  }
 }
