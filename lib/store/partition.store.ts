@@ -37,15 +37,18 @@ export class PartitionStore {
     }
   }
 
+  /** Asks the catalog's tables: `to_regclass` answers from a cache that does not see what another replica just made. */
   private async missing(wanted: readonly Partition[], query: Query): Promise<Partition[]> {
-    const rows = await query<{ name: string }>(
-      `select name
-       from   unnest($1::text[], $2::text[]) as wanted (name, qualified)
-       where  to_regclass(qualified) is null`,
-      [wanted.map(({ name }) => name), wanted.map(({ name }) => this.database.tables.qualify(name))],
+    const there = await query<{ name: string }>(
+      `select relname as name
+       from   pg_class
+       join   pg_namespace on pg_namespace.oid = relnamespace
+       where  nspname = $1
+       and    relname = any ($2::text[])`,
+      [this.database.tables.schema, wanted.map(({ name }) => name)],
     );
-    const names = new Set(rows.map(({ name }) => name));
-    return wanted.filter(({ name }) => names.has(name));
+    const names = new Set(there.map(({ name }) => name));
+    return wanted.filter(({ name }) => !names.has(name));
   }
 
   /**

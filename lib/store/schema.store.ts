@@ -18,8 +18,8 @@ export class SchemaStore {
     const { coordination, tables } = this.database;
     await inTransaction(coordination, async (query, queryRunner) => {
       await lockName(query, `nestjs-distributed-cron:migrate:${tables.schema}`);
-      const [schema] = await query<{ exists: boolean }>('select to_regnamespace($1) is not null as exists', [quoteIdentifier(tables.schema)]);
-      if (!schema?.exists) await query(`create schema ${quoteIdentifier(tables.schema)}`);
+      const schemas = await query('select from pg_namespace where nspname = $1', [tables.schema]);
+      if (schemas.length === 0) await query(`create schema ${quoteIdentifier(tables.schema)}`);
       const executor = new MigrationExecutor(coordination, queryRunner);
       executor.transaction = 'none';
       await executor.executePendingMigrations();

@@ -1,0 +1,121 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { planCatchUp } from '../../lib/domain/catch-up.js';
+import type { JobDefinition } from '../../lib/domain/job-definition.js';
+import { aJob } from '../support/job.js';
+import { openStores, secondsAgo, type Stores } from '../support/stores.js';
+
+let stores: Stores;
+
+beforeAll(async () => {
+  stores = await openStores();
+});
+afterAll(() => stores.close());
+beforeEach(async () => {
+  await stores.test.query('delete from job_runs');
+  await stores.test.query('delete from job_schedule');
+});
+
+const JOB = aJob('job', '*/10 * * * * *', { missed: 'all', lateAfterMs: 5_000 });
+
+/** A moment at which the job fires, this many occurrences ago. */
+const fires = (occurrencesAgo: number) => new Date(Math.floor(secondsAgo(0).getTime() / 10_000) * 10_000 - occurrencesAgo * 10_000);
+
+async function registered(job: JobDefinition, decidedUntil: Date): Promise<void> {
+  await stores.schedules.register([job]);
+  await stores.test.query('update job_schedule set effective_from = $1, decided_until = $1', [decidedUntil]);
+}
+
+const decide = (job: JobDefinition, from: Date) => stores.catchUps.decide(job, from.getTime(), (seen) => planCatchUp(job.schedule, seen, seen.decided, job));
+const ran = (fireTime: Date, status = 'done') =>
+  stores.test.query(`insert into job_runs (job_name, fire_time, status, trigger, reason) values ('job', $1, $2, 'schedule', 'test')`, [fireTime, status]);
+const rows = () =>
+  stores.test.query<{ fire_time: Date; status: string; reason: string; gap_from: Date; gap_count: number }>(
+    `select fire_time, status, reason, gap_from, gap_count from job_runs where trigger = 'catch-up' order by fire_time`,
+  );
+
+describe('trap 21: the hole behind the newest row', () => {
+  it('is found: fire times are compared with rows, not with the newest one', async () => {
+    await registered(JOB, fires(6));
+    await ran(fires(5));
+    await ran(fires(2));
+    await decide(JOB, fires(6));
+    const decided = await rows();
+    expect(decided.map(({ fire_time }) => fire_time)).toEqual(expect.arrayContaining([fires(4), fires(3)]));
+    expect(decided.every(({ status }) => status === 'queued')).toBe(true);
+  });
+});
+
+describe('G9 catch-up', () => {
+  it('of replicas that start together decides each occurrence once', async () => {
+    await registered(JOB, fires(8));
+    const plans = await Promise.all(Array.from({ length: 5 }, () => decide(JOB, fires(8))));
+    const decided = plans.flatMap(({ run }) => run);
+    expect(new Set(decided).size).toBe(decided.length);
+    expect((await rows()).map(({ fire_time }) => fire_time.getTime())).toEqual([...decided].sort());
+  });
+
+  it('runs the newest once and records the others in one row', async () => {
+    const job = aJob('job', '*/10 * * * * *', { missed: 'once', lateAfterMs: 5_000 });
+    await registered(job, fires(9));
+    await decide(job, fires(9));
+    const decided = await rows();
+    expect(decided).toHaveLength(2);
+    expect(decided[0]).toMatchObject({ status: 'skipped', reason: 'missed: superseded by a newer one', gap_from: fires(8) });
+    expect(decided[1]!.status).toBe('queued');
+    expect(decided[0]!.gap_count).toBe((decided[0]!.fire_time.getTime() - fires(8).getTime()) / 10_000 + 1);
+  });
+
+  it('a gap that is recorded is decided: nobody decides it again', async () => {
+    const job = aJob('job', '*/10 * * * * *', { missed: 'skip', lateAfterMs: 5_000 });
+    await registered(job, fires(9));
+    await decide(job, fires(9));
+    await stores.test.query('update job_schedule set decided_until = $1', [fires(9)]);
+    const again = await decide(job, fires(9));
+    expect(again.run).toEqual([]);
+    // At most the occurrence that came to be missed meanwhile.
+    expect(again.record.reduce((sum, { count }) => sum + count, 0)).toBeLessThanOrEqual(1);
+  });
+
+  it('a year without any replica costs no more than a minute', async () => {
+    const job = aJob('job', '* * * * * *', { missed: 'all', maxCatchUp: 5 });
+    const yearAgo = secondsAgo(365 * 86_400);
+    await registered(job, yearAgo);
+    const plan = await decide(job, yearAgo);
+    expect(plan.run).toHaveLength(5);
+    const decided = await rows();
+    expect(decided.map(({ reason, status }) => reason ?? status)).toEqual(['missed: too old', 'missed: too many', 'queued', 'queued', 'queued', 'queued', 'queued']);
+    expect(decided[0]!.gap_count! + decided[1]!.gap_count!).toBeGreaterThan(364 * 86_400);
+  });
+});
+
+describe('the watermark', () => {
+  it('moves forward only', async () => {
+    await registered(JOB, fires(5));
+    await stores.schedules.remember([{ job: JOB, decidedUntil: fires(2).getTime() }]);
+    await stores.schedules.remember([{ job: JOB, decidedUntil: fires(4).getTime() }]);
+    const [schedule] = await stores.test.query('select decided_until from job_schedule');
+    expect(schedule).toEqual({ decided_until: fires(2) });
+  });
+
+  it('of an expression that was replaced does not count', async () => {
+    await registered(JOB, fires(5));
+    await stores.schedules.remember([{ job: aJob('job', '* * * * *'), decidedUntil: fires(2).getTime() }]);
+    const [schedule] = await stores.test.query('select decided_until from job_schedule');
+    expect(schedule).toEqual({ decided_until: fires(5) });
+  });
+
+  it('trap 6: a new job and a changed expression have no past; the same declaration keeps its own', async () => {
+    const first = (await stores.schedules.register([JOB])).schedules[0]!;
+    expect((await stores.schedules.register([JOB])).schedules[0]).toEqual(first);
+    const changed = (await stores.schedules.register([aJob('job', '*/20 * * * * *')])).schedules[0]!;
+    expect(changed.effectiveFrom.getTime()).toBeGreaterThan(first.effectiveFrom.getTime());
+    expect(changed.decidedUntil.getTime()).toBeGreaterThanOrEqual(changed.effectiveFrom.getTime());
+  });
+
+  it('a deploy keeps what an operator decided', async () => {
+    await stores.schedules.register([JOB]);
+    await stores.test.query(`update job_schedule set enabled = false, paused_at = now(), paused_by = 'ops'`);
+    await stores.schedules.register([aJob('job', '*/20 * * * * *')]);
+    expect(await stores.test.query('select enabled, paused_by from job_schedule')).toEqual([{ enabled: false, paused_by: 'ops' }]);
+  });
+});

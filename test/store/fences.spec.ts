@@ -1,0 +1,103 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import pg from 'pg';
+import type { OwnedRun } from '../../lib/domain/run.js';
+import type { Ending } from '../../lib/store/job-run.store.js';
+import { renewLeases } from '../../lib/store/renew-leases.js';
+import { openStores, secondsAgo, type Stores } from '../support/stores.js';
+
+let stores: Stores;
+let heartbeat: pg.Client;
+let jobs = 0;
+
+beforeAll(async () => {
+  stores = await openStores();
+  heartbeat = new pg.Client({ connectionString: stores.test.url });
+  await heartbeat.connect();
+});
+afterAll(async () => {
+  await heartbeat.end();
+  await stores.close();
+});
+
+/** Claims an occurrence of a new job for instance A. */
+async function owned(): Promise<OwnedRun> {
+  const jobName = `job-${++jobs}`;
+  const fireTime = secondsAgo(1);
+  const { answers } = await stores.claims.claimDue([{ jobName, fireTime, startsAt: fireTime, overlap: 'forbid', leaseMs: 60_000 }], 'A');
+  const { attempt, releases, leaseUntil, trigger } = answers[0]!;
+  return { jobName, fireTime, attempt: attempt!, releases: releases!, trigger: trigger!, instanceId: 'A', leaseMs: 60_000, leaseUntil: leaseUntil!, leaseDeadline: 0 };
+}
+
+const row = async ({ jobName }: OwnedRun) =>
+  (await stores.test.query<Record<string, unknown>>('select * from job_runs where job_name = $1', [jobName]))[0]!;
+const change = (run: OwnedRun, set: string) => stores.test.query(`update job_runs set ${set} where job_name = $1`, [run.jobName]);
+
+const FAILED: Ending = { status: 'failed', reason: null, error: { name: 'Error', message: 'no', stack: null }, retryInMs: 60_000, releases: 0 };
+
+/** Everything a process may write about its run, and how it learns whether it was accepted. */
+const WRITES: [string, (run: OwnedRun) => Promise<boolean>][] = [
+  ['completion', (run) => stores.runs.complete(run)],
+  ['failure', (run) => stores.runs.end(run, FAILED)],
+  ['heartbeat', async (run) => (await renewLeases(heartbeat, stores.database.tables, [{ ...run, id: 'x', fireTime: run.fireTime.toISOString() }])).has('x')],
+  [
+    'receipt',
+    async (run) => {
+      const dataSource = await stores.database.receipts();
+      const answer = await dataSource.transaction((manager) => stores.receipts.open(manager, run, { entity: 'e', effect: 'default' }, 'key'));
+      return answer.kind === 'opened';
+    },
+  ],
+  [
+    'end of a receipt',
+    async (run) => (await stores.database.receipts()).transaction((manager) => stores.receipts.close(manager, run, { entity: 'e', effect: 'default' }, null)),
+  ],
+];
+
+/** What happens to a run while its process is frozen. */
+const CHANGES: [string, string][] = [
+  ['its lease has run out', `lease_until = now() - interval '1 millisecond'`],
+  ['it was reaped', `status = 'orphaned', next_attempt_at = now()`],
+  ['another attempt runs', `attempt = attempt + 1, claimed_by = 'B'`],
+  ['another attempt of the same instance runs', 'attempt = attempt + 1'],
+  ['another instance has it', `claimed_by = 'B'`],
+  ['it is done', `status = 'done'`],
+  ['it is dead', `status = 'dead'`],
+];
+
+describe('G3 the fence', () => {
+  it.each(WRITES)('lets the owner’s %s through', async (_name, write) => {
+    expect(await write(await owned())).toBe(true);
+  });
+
+  describe.each(WRITES)('refuses a %s', (_name, write) => {
+    it.each(CHANGES)('when %s, and changes nothing', async (_what, set) => {
+      const run = await owned();
+      await change(run, set);
+      const before = await row(run);
+      expect(await write(run)).toBe(false);
+      expect(await row(run)).toEqual(before);
+      expect(await stores.test.query('select from receipts where job_name = $1', [run.jobName])).toEqual([]);
+    });
+  });
+
+  it('a heartbeat renews all leases of an instance in one statement, and only those that are still its own', async () => {
+    const runs = [await owned(), await owned(), await owned()];
+    await change(runs[1]!, 'attempt = 2');
+    const leases = runs.map((run, index) => ({ ...run, id: String(index), fireTime: run.fireTime.toISOString(), leaseMs: 500_000 }));
+    const renewed = await renewLeases(heartbeat, stores.database.tables, leases);
+    expect([...renewed.keys()].sort()).toEqual(['0', '2']);
+    expect((await row(runs[0]!))['lease_until']).toEqual(new Date(renewed.get('0')!));
+    expect(renewed.get('0')!).toBeGreaterThan(runs[0]!.leaseUntil.getTime());
+  });
+
+  it('a completion says when, and a failure keeps its error and when to try again', async () => {
+    const done = await owned();
+    await stores.runs.complete(done);
+    expect(await row(done)).toMatchObject({ status: 'done', finished_at: expect.any(Date), error: null });
+    const failed = await owned();
+    await stores.runs.end(failed, FAILED);
+    const stored = await row(failed);
+    expect(stored).toMatchObject({ status: 'failed', error: { name: 'Error', message: 'no', stack: null } });
+    expect((stored['next_attempt_at'] as Date).getTime() - (stored['finished_at'] as Date).getTime()).toBeGreaterThan(59_000);
+  });
+});

@@ -1,0 +1,74 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { openStores, secondsAgo, type Stores } from '../support/stores.js';
+
+let stores: Stores;
+
+beforeAll(async () => {
+  stores = await openStores();
+});
+afterAll(() => stores.close());
+
+const partitionsOf = async (table: string) =>
+  (
+    await stores.test.query<{ name: string }>(
+      `select child.relname as name from pg_inherits join pg_class child on child.oid = inhrelid where inhparent = $1::regclass order by 1`,
+      [table],
+    )
+  ).map(({ name }) => name);
+
+const claim = (jobName: string, fireTime: Date) =>
+  stores.claims.claimDue([{ jobName, fireTime, startsAt: fireTime, overlap: 'allow', leaseMs: 1_000 }], 'A');
+
+describe('trap 16: partitions', () => {
+  it('are made for both tables, once, by many replicas at the same time', async () => {
+    const instants = [new Date('2031-01-31T23:59:59Z'), new Date('2031-02-01T00:00:00Z')];
+    const made = await Promise.all(Array.from({ length: 8 }, () => stores.partitions.ensure(instants)));
+    const names = ['job_runs_2031_01', 'job_runs_2031_02', 'receipts_2031_01', 'receipts_2031_02'];
+    expect(made.flat().sort()).toEqual(names);
+    expect(await partitionsOf('job_runs')).toEqual(expect.arrayContaining(names.slice(0, 2)));
+    expect(await partitionsOf('receipts')).toEqual(expect.arrayContaining(names.slice(2)));
+  });
+
+  it('a missing one is made on demand: the run is not lost', async () => {
+    const fireTime = new Date('2019-03-31T23:59:59Z');
+    const { answers } = await claim('late', fireTime);
+    expect(answers).toMatchObject([{ verdict: 'claimed', fireTime }]);
+    expect(await partitionsOf('job_runs')).toContain('job_runs_2019_03');
+    expect(await partitionsOf('receipts')).toContain('receipts_2019_03');
+  });
+
+  it('hold each month from its first second to its last, in UTC', async () => {
+    for (const [instant, month] of [
+      ['2020-02-29T23:59:59Z', '2020_02'],
+      ['2020-03-01T00:00:00Z', '2020_03'],
+    ] as const) {
+      await claim('edge', new Date(instant));
+      const [row] = await stores.test.query<{ partition: string }>(`select tableoid::regclass::text as partition from job_runs where job_name = 'edge' and fire_time = $1`, [instant]);
+      expect(row!.partition).toBe(`job_runs_${month}`);
+    }
+  });
+
+  it('are attached without waiting for a claim that is under way', async () => {
+    const dataSource = stores.database.coordination;
+    await dataSource.transaction(async (manager) => {
+      await manager.query(
+        `insert into job_runs (job_name, fire_time, status, trigger, reason) values ('open', $1, 'skipped', 'schedule', 'test')`,
+        [secondsAgo(1)],
+      );
+      expect(await stores.partitions.ensure([new Date('2032-01-01T00:00:00Z')])).toHaveLength(2);
+    });
+  });
+
+  it('refuse a fire time that is not a whole second', async () => {
+    await expect(claim('fraction', new Date(secondsAgo(1).getTime() + 500))).rejects.toThrow(/job_runs_fire_time_in_whole_seconds/);
+  });
+});
+
+describe('the schema', () => {
+  it('is created once by many replicas at the same time, and again without a change', async () => {
+    await Promise.all(Array.from({ length: 8 }, () => stores.schema.migrate()));
+    await stores.schema.verify();
+    const [row] = await stores.test.query<{ count: string }>('select count(*) from distributed_cron_migrations');
+    expect(Number(row!.count)).toBe(3);
+  });
+});

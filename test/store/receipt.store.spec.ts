@@ -1,0 +1,111 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import type { OwnedRun } from '../../lib/domain/run.js';
+import { blocked } from '../support/gate.js';
+import { openStores, secondsAgo, type Stores } from '../support/stores.js';
+
+let stores: Stores;
+let run: OwnedRun;
+
+beforeAll(async () => {
+  stores = await openStores();
+});
+afterAll(() => stores.close());
+beforeEach(async () => {
+  await stores.test.query('delete from job_runs');
+  await stores.test.query('delete from receipts');
+  run = await claimed(60_000);
+});
+
+async function claimed(leaseMs: number): Promise<OwnedRun> {
+  const fireTime = secondsAgo(1);
+  await stores.test.query('delete from job_runs');
+  const { answers } = await stores.claims.claimDue([{ jobName: 'job', fireTime, startsAt: fireTime, overlap: 'forbid', leaseMs }], 'A');
+  return { jobName: 'job', fireTime, attempt: 1, releases: 0, trigger: 'schedule', instanceId: 'A', leaseMs, leaseUntil: answers[0]!.leaseUntil!, leaseDeadline: 0 };
+}
+
+const KEY = { entity: 'customer-1', effect: 'default' };
+const transaction = async <Result>(work: Parameters<import('typeorm').DataSource['transaction']>[0]) => (await stores.database.receipts()).transaction(work as never) as Promise<Result>;
+const receipts = () => stores.test.query('select entity, attempt, claimed_by, result from receipts');
+
+describe('G4 a receipt', () => {
+  it('is written once, and gives the first result to whoever comes later', async () => {
+    await transaction(async (manager) => {
+      expect(await stores.receipts.open(manager, run, KEY, 'key')).toEqual({ kind: 'opened' });
+      expect(await stores.receipts.close(manager, run, KEY, '{"invoice":7}')).toBe(true);
+    });
+    await transaction(async (manager) => {
+      expect(await stores.receipts.open(manager, run, KEY, 'key')).toEqual({ kind: 'there', result: { invoice: 7 } });
+    });
+    expect(await receipts()).toEqual([{ entity: 'customer-1', attempt: 1, claimed_by: 'A', result: { invoice: 7 } }]);
+  });
+
+  it('of another effect, entity or occurrence is another receipt', async () => {
+    await transaction(async (manager) => {
+      for (const key of [KEY, { ...KEY, effect: 'mail' }, { ...KEY, entity: 'customer-2' }]) {
+        expect(await stores.receipts.open(manager, run, key, 'key')).toEqual({ kind: 'opened' });
+      }
+    });
+  });
+
+  it('is the database’s own rule: the same one cannot be stored twice', async () => {
+    const insert = `insert into receipts (job_name, fire_time, entity, attempt, claimed_by, idempotency_key) values ('job', $1, 'e', 1, 'A', 'k')`;
+    await stores.test.query(insert, [run.fireTime]);
+    await expect(stores.test.query(insert, [run.fireTime])).rejects.toMatchObject({ code: '23505' });
+  });
+
+  it('makes a second one wait for the first, and find it done', async () => {
+    let letGo!: () => void;
+    const held = new Promise<void>((resolve) => (letGo = resolve));
+    const first = transaction(async (manager) => {
+      await stores.receipts.open(manager, run, KEY, 'key');
+      await held;
+    });
+    const second = transaction(async (manager) => (await stores.receipts.open(manager, run, KEY, 'key')).kind);
+    await blocked(stores.test, 1);
+    letGo();
+    await first;
+    expect(await second).toBe('there');
+  });
+
+  it('of a transaction that rolls back leaves the effect to the next', async () => {
+    const rolledBack = transaction(async (manager) => {
+      await stores.receipts.open(manager, run, KEY, 'key');
+      throw new Error('no');
+    });
+    await expect(rolledBack).rejects.toThrow('no');
+    expect(await receipts()).toEqual([]);
+  });
+
+  it('holds the run at the end: nobody can take it over until the transaction has ended', async () => {
+    await transaction(async (manager) => {
+      await stores.receipts.open(manager, run, KEY, 'key');
+      expect(await stores.receipts.close(manager, run, KEY, null)).toBe(true);
+      await expect(
+        stores.test.query(`with t as (select set_config('lock_timeout', '100ms', true)) update job_runs set status = 'dead' from t`),
+      ).rejects.toMatchObject({ code: '55P03' });
+    });
+  });
+
+  it('of a process frozen inside it is given up by the server after a lease, and the next attempt goes on', async () => {
+    const short = await claimed(300);
+    const frozen = transaction(async (manager) => {
+      await stores.receipts.open(manager, short, KEY, 'key');
+      await manager.query('create table if not exists effects (attempt integer)');
+      await manager.query('insert into effects values (1)');
+      await new Promise((resolve) => setTimeout(resolve, 3_000));
+      await manager.query('insert into effects values (1)');
+    });
+    const ended = expect(frozen).rejects.toThrow();
+    await stores.test.query('select pg_sleep(0.6)');
+    expect(await stores.reaper.reap([{ name: 'job', maxAttempts: 3 }], 10)).toHaveLength(1);
+    const [waiting] = await stores.reaper.waiting(['job'], 1);
+    const { answers } = await stores.claims.claimWaiting([{ ...waiting!, overlap: 'forbid', leaseMs: 60_000 }], 'B');
+    const next: OwnedRun = { ...short, attempt: answers[0]!.attempt!, instanceId: 'B', leaseMs: 60_000 };
+    await transaction(async (manager) => {
+      expect((await stores.receipts.open(manager, next, KEY, 'key')).kind).toBe('opened');
+    });
+    expect(await receipts()).toMatchObject([{ attempt: 2, claimed_by: 'B' }]);
+    await ended;
+    expect(await stores.test.query(`select to_regclass('effects') as effects`)).toEqual([{ effects: null }]);
+  });
+});

@@ -1,0 +1,23 @@
+import type { JobDefinition } from '../../lib/domain/job-definition.js';
+import { compileSchedule } from '../../lib/domain/schedule.js';
+
+/** A job with short times, for tests that need one. */
+export function aJob(name: string, expression: string, changes: Partial<JobDefinition> = {}): JobDefinition {
+  return {
+    name,
+    schedule: compileSchedule(expression, 'UTC', name),
+    owner: null,
+    declaredBy: 'Test.job',
+    overlap: 'forbid',
+    missed: 'once',
+    catchUpWindowMs: 86_400_000,
+    maxCatchUp: 100,
+    lateAfterMs: 120_000,
+    leaseMs: 60_000,
+    renewEveryMs: 15_000,
+    jitterMs: 0,
+    maxAttempts: 3,
+    backoff: { kind: 'fixed', delayMs: 0 },
+    ...changes,
+  };
+}

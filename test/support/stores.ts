@@ -1,0 +1,61 @@
+import { resolveSchedulerOptions } from '../../lib/options/resolve-options.js';
+import { CatchUpStore } from '../../lib/store/catch-up.store.js';
+import { ClaimStore } from '../../lib/store/claim.store.js';
+import { JobRunStore } from '../../lib/store/job-run.store.js';
+import { JobScheduleStore } from '../../lib/store/job-schedule.store.js';
+import { PartitionStore } from '../../lib/store/partition.store.js';
+import { ReaperStore } from '../../lib/store/reaper.store.js';
+import { ReceiptStore } from '../../lib/store/receipt.store.js';
+import { SchedulerDatabase } from '../../lib/store/scheduler-database.js';
+import { SchemaStore } from '../../lib/store/schema.store.js';
+import { createTestDatabase, type TestDatabase } from './database.js';
+
+/** Every store on a database of its own, migrated, with this month's partitions. */
+export interface Stores {
+  readonly test: TestDatabase;
+  readonly database: SchedulerDatabase;
+  readonly schema: SchemaStore;
+  readonly partitions: PartitionStore;
+  readonly schedules: JobScheduleStore;
+  readonly claims: ClaimStore;
+  readonly runs: JobRunStore;
+  readonly reaper: ReaperStore;
+  readonly receipts: ReceiptStore;
+  readonly catchUps: CatchUpStore;
+  close(): Promise<void>;
+}
+
+export async function openStores(): Promise<Stores> {
+  const test = await createTestDatabase();
+  const database = await SchedulerDatabase.open(
+    resolveSchedulerOptions({ connection: test.url, poolSize: 10 }, { env: {}, embeddedInstalled: false }),
+  );
+  const schema = new SchemaStore(database);
+  await schema.migrate();
+  const partitions = new PartitionStore(database);
+  await partitions.ensure([new Date()]);
+  const claims = new ClaimStore(database, partitions);
+  return {
+    test,
+    database,
+    schema,
+    partitions,
+    claims,
+    schedules: new JobScheduleStore(database),
+    runs: new JobRunStore(database),
+    reaper: new ReaperStore(database),
+    receipts: new ReceiptStore(database),
+    catchUps: new CatchUpStore(database, partitions, claims),
+    close: async () => {
+      await database.close();
+      await test.drop();
+    },
+  };
+}
+
+const LOADED_AT = Math.floor(Date.now() / 1000);
+
+/** This many whole seconds before the test file was loaded: the same instant however long the file runs. */
+export function secondsAgo(seconds: number): Date {
+  return new Date((LOADED_AT - seconds) * 1000);
+}
