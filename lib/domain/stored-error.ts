@@ -32,7 +32,7 @@ function print(thrown: unknown): string {
   try {
     return JSON.stringify(thrown) ?? String(thrown);
   } catch {
-    return Object.prototype.toString.call(thrown);
+    return `a value that cannot be printed (${typeof thrown})`;
   }
 }
 

@@ -34,7 +34,11 @@ export class ExecutorService {
       this.heartbeat.watch(run);
       return { run, job };
     });
-    for (const { run, job } of started) void this.execute(run, job);
+    for (const { run, job } of started) {
+      this.execute(run, job).catch((error: unknown) =>
+        this.events.emit({ type: 'loop.failed', loop: `execution of ${run.id}`, error: describeError(error), failures: 1 }),
+      );
+    }
   }
 
   private async execute(run: InFlightRun, job: RegisteredJob): Promise<void> {

@@ -24,9 +24,12 @@ export class SchedulerLogger {
     });
   }
 
-  /** One line a job. */
+  /** One line a job, and what is doubtful about its expression or zone. */
   listJobs(jobs: readonly JobDefinition[], now: Date): void {
-    for (const job of jobs) this.say(jobLine(job, now));
+    for (const job of jobs) {
+      this.say(jobLine(job, now));
+      for (const warning of job.schedule.warnings) if (this.options.logging) this.logger.warn(`${job.name}: ${warning}`);
+    }
   }
 
   say(text: string): void {

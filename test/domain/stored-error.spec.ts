@@ -1,0 +1,49 @@
+import { describe, expect, it } from '@jest/globals';
+import { describeError } from '../../lib/domain/stored-error.js';
+import { storableJson } from '../../lib/domain/stored-json.js';
+
+const cyclic: Record<string, unknown> = {};
+cyclic['self'] = cyclic;
+const hostile = new Proxy({}, { get: () => { throw new Error('no'); }, ownKeys: () => { throw new Error('no'); } });
+
+describe('whatever is thrown can be stored', () => {
+  it.each<[string, unknown, { name: string; message: string }]>([
+    ['an error', new TypeError('bad'), { name: 'TypeError', message: 'bad' }],
+    ['a text', 'text', { name: 'string', message: 'text' }],
+    ['null', null, { name: 'object', message: 'null' }],
+    ['undefined', undefined, { name: 'undefined', message: 'undefined' }],
+    ['a number', 7, { name: 'number', message: '7' }],
+    ['an object', { code: 1 }, { name: 'object', message: '{"code":1}' }],
+    ['a frozen error', Object.freeze(new Error('frozen')), { name: 'Error', message: 'frozen' }],
+    ['a cycle', cyclic, { name: 'object', message: 'a value that cannot be printed (object)' }],
+    ['a symbol', Symbol('s'), { name: 'symbol', message: 'Symbol(s)' }],
+    ['what throws at every touch', hostile, { name: 'object', message: 'a value that cannot be printed (object)' }],
+    ['an error without a message', new Error(), { name: 'Error', message: '{}' }],
+  ])('%s', (_name, thrown, stored) => {
+    expect(describeError(thrown)).toMatchObject(stored);
+  });
+
+  it('without what PostgreSQL refuses, and shortened', () => {
+    const { message } = describeError(new Error(`a\u0000b\ud800${'x'.repeat(1_000_000)}`));
+    expect(message.startsWith('ab\ufffdxxx')).toBe(true);
+    expect(message.length).toBeLessThan(4_100);
+    expect(message).toMatch(/… \(\d+ more characters\)$/);
+  });
+});
+
+describe('a receipt keeps', () => {
+  it.each<[string, unknown, string | null]>([
+    ['an object', { id: 7 }, '{"id":7}'],
+    ['null', null, 'null'],
+    ['nothing of undefined', undefined, null],
+    ['nothing of a function', () => 1, null],
+    ['nothing of a cycle', cyclic, null],
+    ['nothing of a bigint', 1n, null],
+    ['nothing with NUL', 'a\u0000', null],
+    ['nothing with half a surrogate pair', '\ud800', null],
+    ['a whole pair', '😀', '"😀"'],
+    ['nothing too long', 'x'.repeat(70_000), null],
+  ])('%s', (_name, value, json) => {
+    expect(storableJson(value)).toBe(json);
+  });
+});

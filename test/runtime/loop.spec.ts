@@ -1,0 +1,89 @@
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { Loop } from '../../lib/runtime/loop.js';
+
+let loop: Loop | null = null;
+afterEach(async () => {
+  await loop?.stop();
+});
+
+/** A loop whose passes the test can wait for. */
+function loopOf(pass: (count: number) => Promise<number> | number, maxSleepMs = 60_000) {
+  let passes = 0;
+  const failures: number[] = [];
+  let recoveries = 0;
+  let waiting: { count: number; resolve: () => void }[] = [];
+  loop = new Loop(
+    async () => {
+      try {
+        return await pass(++passes);
+      } finally {
+        const count = passes;
+        waiting.filter((one) => one.count <= count).forEach((one) => setImmediate(one.resolve));
+        waiting = waiting.filter((one) => one.count > count);
+      }
+    },
+    { maxSleepMs, onFailure: (_error, count) => failures.push(count), onRecovery: () => recoveries++ },
+  );
+  const reached = (count: number) => (passes >= count ? Promise.resolve() : new Promise<void>((resolve) => waiting.push({ count, resolve })));
+  return { loop, reached, failures, passes: () => passes, recoveries: () => recoveries };
+}
+
+describe('a loop', () => {
+  it('runs a pass at once and again after the sleep it asked for', async () => {
+    const { loop, reached } = loopOf(() => 5);
+    loop.start();
+    await reached(3);
+  });
+
+  it('looks again after its longest sleep, whatever the pass asked for', async () => {
+    const { loop, reached } = loopOf(() => Infinity, 10);
+    loop.start();
+    await reached(2);
+  });
+
+  it('wakes early, and forgets no wake-up that comes during a pass', async () => {
+    let wakeUp = () => {};
+    const { loop, reached } = loopOf((count) => {
+      if (count === 1) wakeUp();
+      return 60_000;
+    });
+    wakeUp = () => loop.wake();
+    loop.start();
+    await reached(2);
+    loop.wakeWithin(5);
+    await reached(3);
+  });
+
+  it('is not delayed by a later wake-up', async () => {
+    const { loop, reached } = loopOf(() => 20);
+    loop.start();
+    await reached(1);
+    loop.wakeWithin(60_000);
+    await reached(2);
+  });
+
+  it('trap 13: a failing pass never ends it; it tells the failures in a row and the recovery', async () => {
+    const { loop, reached, failures, recoveries } = loopOf((count) => {
+      if (count <= 3) throw new Error('no');
+      return 60_000;
+    }, 5);
+    loop.start();
+    await reached(4);
+    expect(failures).toEqual([1, 2, 3]);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(recoveries()).toBe(1);
+  });
+
+  it('stops after the pass under way, and starts none', async () => {
+    let finish = () => {};
+    const { loop, passes } = loopOf(() => new Promise<number>((resolve) => (finish = () => resolve(0))));
+    loop.start();
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    const stopped = loop.stop();
+    finish();
+    await stopped;
+    loop.wake();
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    expect(passes()).toBe(1);
+  });
+});
