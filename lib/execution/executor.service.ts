@@ -58,9 +58,9 @@ export class ExecutorService {
   private async handle(run: InFlightRun, job: RegisteredJob): Promise<HandlerEnd> {
     try {
       await this.context.enter(run, () => job.handler(this.cronRun(run, job)));
-      return run.signal.aborted ? { kind: 'stopped' } : { kind: 'returned' };
+      return run.stopping ? { kind: 'stopped' } : { kind: 'returned' };
     } catch (thrown) {
-      return run.signal.aborted ? { kind: 'stopped' } : { kind: 'threw', error: describeError(thrown) };
+      return run.stopping ? { kind: 'stopped' } : { kind: 'threw', error: describeError(thrown) };
     }
   }
 

@@ -148,7 +148,12 @@ export class HeartbeatService {
   private async failed(error: StoredError): Promise<void> {
     this.events.emit({ type: 'heartbeat.failed', error });
     const { password } = this.settings;
-    if (password) this.post({ type: 'credentials', password: await password() });
+    if (!password) return;
+    try {
+      this.post({ type: 'credentials', password: await password() });
+    } catch (refused) {
+      this.events.emit({ type: 'heartbeat.failed', error: describeError(refused) });
+    }
   }
 
   private get settings(): ConnectionSettings {

@@ -34,6 +34,11 @@ export class InFlightRun {
     return this.controller.signal;
   }
 
+  /** The handler was told to stop, and the run is still this process' to hand back. */
+  get stopping(): boolean {
+    return this.signal.aborted && !this.leaseLost;
+  }
+
   renewed(leaseUntil: Date, leaseDeadline: number): void {
     this.leaseUntil = leaseUntil;
     this.leaseDeadline = leaseDeadline;

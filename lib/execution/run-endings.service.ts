@@ -34,7 +34,7 @@ export class RunEndings {
       } catch (error) {
         this.events.emit({ type: 'loop.failed', loop: `ending of ${run.id}`, error: describeError(error), failures });
         if (run.leaseLost || monotonicNow() + wait >= run.leaseDeadline) return false;
-        await sleep(wait);
+        await sleep(wait, undefined, { ref: false });
       }
     }
   }

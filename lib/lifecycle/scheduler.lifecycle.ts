@@ -54,8 +54,8 @@ export class SchedulerLifecycle implements OnModuleInit, OnApplicationBootstrap,
       else await this.schema.verify();
       await this.registrar.register();
       if (!this.options.enabled) return;
-      await this.duties.start();
       this.started = true;
+      await this.duties.start();
       this.keepAlive.hold();
       this.events.emit({ type: 'scheduler.started', instanceId: this.instanceId, jobs: this.registry.size });
     });
