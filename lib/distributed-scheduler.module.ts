@@ -15,6 +15,7 @@ import { RunContext } from './execution/run-context.js';
 import { RunEndings } from './execution/run-endings.service.js';
 import { Drain } from './lifecycle/drain.js';
 import { Duties } from './lifecycle/duties.js';
+import { HookOrder } from './lifecycle/hook-order.js';
 import { KeepAlive } from './lifecycle/keep-alive.js';
 import { Registrar } from './lifecycle/registrar.js';
 import { SchedulerLifecycle } from './lifecycle/scheduler.lifecycle.js';
@@ -71,6 +72,7 @@ const SERVICES: Provider[] = [
   PartitionsService,
   SchedulerLogger,
   SingleModule,
+  HookOrder,
   Registrar,
   Duties,
   Drain,

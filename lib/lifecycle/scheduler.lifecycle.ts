@@ -35,13 +35,10 @@ export class SchedulerLifecycle implements OnModuleInit, OnApplicationBootstrap,
     private readonly logger: SchedulerLogger,
   ) {}
 
-  /** Everything that is wrong with the code is found here, before anything runs. */
+  /** Everything that is wrong with the code or the database is found here, before anything runs. */
   async onModuleInit(): Promise<void> {
-    await this.closingOnFailure(async () => this.registry.register(this.explorer.explore()));
-  }
-
-  async onApplicationBootstrap(): Promise<void> {
     await this.closingOnFailure(async () => {
+      this.registry.register(this.explorer.explore());
       this.logger.listen();
       const { embeddedServer } = this.database;
       if (embeddedServer) {
@@ -53,15 +50,21 @@ export class SchedulerLifecycle implements OnModuleInit, OnApplicationBootstrap,
       if (this.options.migrate) await this.schema.migrate();
       else await this.schema.verify();
       await this.registrar.register();
-      if (!this.options.enabled) return;
-      this.started = true;
+    });
+  }
+
+  /** The last of the application's start: what handlers use is there. */
+  async onApplicationBootstrap(): Promise<void> {
+    if (!this.options.enabled) return;
+    await this.closingOnFailure(async () => {
       await this.duties.start();
+      this.started = true;
       this.keepAlive.hold();
       this.events.emit({ type: 'scheduler.started', instanceId: this.instanceId, jobs: this.registry.size });
     });
   }
 
-  /** The first of Nest's shutdown hooks: what handlers use is still there. */
+  /** The first of the application's end (see `HookOrder`): what handlers use is still there. */
   async onModuleDestroy(): Promise<void> {
     this.closing ??= this.close();
     await this.closing;
