@@ -29,24 +29,29 @@ export class JobScheduleStore {
    */
   async register(jobs: readonly JobDefinition[]): Promise<{ databaseNow: Date; schedules: RegisteredSchedule[] }> {
     const sorted = [...jobs].sort((a, b) => (a.name < b.name ? -1 : 1));
-    const rows = await this.query<{ name: string; effective_from: Date; decided_until: Date; now: Date }>(
-      `insert into ${this.database.tables.jobSchedule} as stored (name, cron, time_zone, owner, policies)
-       select declared.name, declared.cron, declared.time_zone, declared.owner, declared.policies
-       from   unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::jsonb[])
-                as declared (name, cron, time_zone, owner, policies)
-       on conflict (name) do update
-       set    cron = excluded.cron,
-              time_zone = excluded.time_zone,
-              owner = excluded.owner,
-              policies = excluded.policies,
-              declared_at = clock_timestamp(),
-              effective_from = case
-                when stored.cron = excluded.cron and stored.time_zone = excluded.time_zone then stored.effective_from
-                else clock_timestamp() end,
-              decided_until = case
-                when stored.cron = excluded.cron and stored.time_zone = excluded.time_zone then stored.decided_until
-                else clock_timestamp() end
-       returning name, effective_from, decided_until, clock_timestamp() as now`,
+    const rows = await this.query<{ name: string | null; effective_from: Date; decided_until: Date; now: Date }>(
+      `with registered as (
+         insert into ${this.database.tables.jobSchedule} as stored (name, cron, time_zone, owner, policies)
+         select declared.name, declared.cron, declared.time_zone, declared.owner, declared.policies
+         from   unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::jsonb[])
+                  as declared (name, cron, time_zone, owner, policies)
+         on conflict (name) do update
+         set    cron = excluded.cron,
+                time_zone = excluded.time_zone,
+                owner = excluded.owner,
+                policies = excluded.policies,
+                declared_at = clock_timestamp(),
+                effective_from = case
+                  when stored.cron = excluded.cron and stored.time_zone = excluded.time_zone then stored.effective_from
+                  else clock_timestamp() end,
+                decided_until = case
+                  when stored.cron = excluded.cron and stored.time_zone = excluded.time_zone then stored.decided_until
+                  else clock_timestamp() end
+         returning name, effective_from, decided_until
+       )
+       select clock_timestamp() as now, name, effective_from, decided_until
+       from  (select) as always
+       left   join registered on true`,
       [
         sorted.map(({ name }) => name),
         sorted.map(({ schedule }) => schedule.expression),
@@ -56,8 +61,10 @@ export class JobScheduleStore {
       ],
     );
     return {
-      databaseNow: rows[0]?.now ?? new Date(NaN),
-      schedules: rows.map((row) => ({ name: row.name, effectiveFrom: row.effective_from, decidedUntil: row.decided_until })),
+      databaseNow: rows[0]!.now,
+      schedules: rows.flatMap(({ name, effective_from, decided_until }) =>
+        name === null ? [] : [{ name, effectiveFrom: effective_from, decidedUntil: decided_until }],
+      ),
     };
   }
 
