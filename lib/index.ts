@@ -3,7 +3,7 @@ export { DistributedCron } from './discovery/distributed-cron.decorator.js';
 export { JobRegistry, type RegisteredJob } from './discovery/job.registry.js';
 export type { CronContextType, Handler } from './discovery/handler.factory.js';
 
-export { CronRun } from './execution/cron-run.js';
+export { CronRun } from './domain/cron-run.js';
 export { ClaimService, type Candidate, type ClaimResult } from './execution/claim.service.js';
 export { HeartbeatService } from './execution/heartbeat.service.js';
 export { ReceiptService, type Effect, type OnceOptions, type OnceOutcome } from './execution/receipt.service.js';
@@ -11,7 +11,7 @@ export { ReaperService } from './maintenance/reaper.service.js';
 export { TickerService } from './scheduling/ticker.service.js';
 
 export { SchedulerEvents } from './events/scheduler-events.js';
-export type { AttemptFacts, EventOf, LeaseLoss, SchedulerEvent, SchedulerFact } from './events/scheduler-event.js';
+export type { AttemptFacts, EventOf, SchedulerEvent, SchedulerFact } from './events/scheduler-event.js';
 
 export type { BackoffOptions, DistributedCronOptions } from './options/job-options.js';
 export type {
@@ -42,7 +42,7 @@ export { InvalidEntityError } from './errors/invalid-entity.error.js';
 export { InvalidJobsError } from './errors/invalid-jobs.error.js';
 export { InvalidOptionsError } from './errors/invalid-options.error.js';
 export { InvalidTimeZoneError } from './errors/invalid-time-zone.error.js';
-export { LeaseLostError } from './errors/lease-lost.error.js';
+export { LeaseLostError, type LeaseLoss } from './errors/lease-lost.error.js';
 export { MissingTablesError } from './errors/missing-tables.error.js';
 export { NestedReceiptError } from './errors/nested-receipt.error.js';
 export { OutsideRunError } from './errors/outside-run.error.js';

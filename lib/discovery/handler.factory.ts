@@ -4,7 +4,7 @@ import { Injector } from '@nestjs/core/injector/injector.js';
 import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js';
 import type { ContextId } from '@nestjs/core';
 import { CRON_ARGUMENTS_METADATA } from '../distributed-scheduler.tokens.js';
-import type { CronRun } from '../execution/cron-run.js';
+import type { CronRun } from '../domain/cron-run.js';
 import { HandlerContexts } from './handler-contexts.js';
 
 /** Runs a job's method for one attempt. */

@@ -1,12 +1,16 @@
-import type { RunKey } from '../domain/run.js';
-import type { LeaseLoss } from '../events/scheduler-event.js';
-import { runId } from '../domain/run.js';
 import { SchedulerError } from './scheduler.error.js';
+
+/** Why a handler's signal was aborted, or its result refused. */
+export type LeaseLoss =
+  /** The lease could not be renewed in time, by this machine's monotonic clock. */
+  | 'expired'
+  /** The database says that the attempt is no longer ours. */
+  | 'taken over';
 
 /** This process no longer owns the run: its signal is aborted, and what it still writes is refused. */
 export class LeaseLostError extends SchedulerError {
-  constructor(run: RunKey & { readonly attempt: number }, readonly loss: LeaseLoss) {
+  constructor(run: { readonly jobName: string; readonly fireTime: Date; readonly attempt: number }, readonly loss: LeaseLoss) {
     const why = loss === 'expired' ? 'it could not be renewed in time' : 'another attempt has taken over';
-    super(`The lease of ${runId(run)} (attempt ${run.attempt}) is lost: ${why}.`);
+    super(`The lease of ${run.jobName} of ${run.fireTime.toISOString()} (attempt ${run.attempt}) is lost: ${why}.`);
   }
 }

@@ -1,17 +1,11 @@
 import type { OwnedRun, RunKey } from '../domain/run.js';
+import type { LeaseLoss } from '../errors/lease-lost.error.js';
 import type { StoredError } from '../domain/stored-error.js';
 
 /** One attempt of one occurrence. */
 export interface AttemptFacts extends RunKey {
   readonly attempt: number;
 }
-
-/** Why a handler's signal was aborted, or its result refused. */
-export type LeaseLoss =
-  /** The lease could not be renewed in time, by this machine's monotonic clock. */
-  | 'expired'
-  /** The database says that the attempt is no longer ours. */
-  | 'taken over';
 
 /**
  * Everything the scheduler tells, as it happens on this instance. `type` says what; `at` when, by the machine's clock.

@@ -6,7 +6,7 @@ import { describeError } from '../domain/stored-error.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import { DatabaseTime } from '../runtime/database-time.js';
 import { monotonicNow } from '../runtime/monotonic.js';
-import { CronRun } from './cron-run.js';
+import { CronRun } from '../domain/cron-run.js';
 import { HeartbeatService } from './heartbeat.service.js';
 import { InFlightRun, InFlightRuns } from './in-flight-runs.js';
 import { RunContext } from './run-context.js';

@@ -1,6 +1,7 @@
 import type { MessagePort } from 'node:worker_threads';
 import type { ClientConfig } from 'pg';
-import type { LeaseLoss } from '../events/scheduler-event.js';
+import type { LeaseLoss } from '../errors/lease-lost.error.js';
+import type { LeaseToRenew } from '../store/renew-leases.js';
 import type { StoredError } from '../domain/stored-error.js';
 
 /** What the heartbeat's thread starts with. */
@@ -11,14 +12,7 @@ export interface HeartbeatSetup {
 }
 
 /** A run whose lease the thread keeps. Plain values, because they cross to a thread. */
-export interface WatchedRun {
-  readonly id: string;
-  readonly jobName: string;
-  /** ISO 8601. */
-  readonly fireTime: string;
-  readonly attempt: number;
-  readonly instanceId: string;
-  readonly leaseMs: number;
+export interface WatchedRun extends LeaseToRenew {
   readonly renewEveryMs: number;
   /** By the monotonic clock, milliseconds: all threads of a process share it. */
   readonly leaseDeadline: number;

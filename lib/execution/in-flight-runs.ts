@@ -1,9 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import type { JobDefinition } from '../domain/job-definition.js';
 import { runId, type OwnedRun } from '../domain/run.js';
-import type { LeaseLoss } from '../events/scheduler-event.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
-import { LeaseLostError } from '../errors/lease-lost.error.js';
+import { LeaseLostError, type LeaseLoss } from '../errors/lease-lost.error.js';
 import { ShutdownError } from '../errors/shutdown.error.js';
 
 /** A run whose handler is under way in this process. */

@@ -1,5 +1,6 @@
 import type { OwnedRun, RunStatus } from '../domain/run.js';
 import type { StoredError } from '../domain/stored-error.js';
+import { fenceOf } from './fence.js';
 import { queryOn, type Query } from './query.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 
@@ -39,7 +40,7 @@ export class JobRunStore {
        and    claimed_by = $4
        and    lease_until > clock_timestamp()
        returning 1`,
-      fence(run),
+      fenceOf(run),
     );
     return completed.length === 1;
   }
@@ -61,12 +62,8 @@ export class JobRunStore {
        and    claimed_by = $4
        and    lease_until > clock_timestamp()
        returning 1`,
-      [...fence(run), ending.status, ending.reason, JSON.stringify(ending.error), ending.retryInMs, ending.releases],
+      [...fenceOf(run), ending.status, ending.reason, JSON.stringify(ending.error), ending.retryInMs, ending.releases],
     );
     return ended.length === 1;
   }
-}
-
-function fence(run: OwnedRun): [string, string, number, string] {
-  return [run.jobName, run.fireTime.toISOString(), run.attempt, run.instanceId];
 }

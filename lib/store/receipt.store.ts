@@ -1,5 +1,6 @@
 import type { EntityManager } from 'typeorm';
 import type { OwnedRun } from '../domain/run.js';
+import { fenceOf } from './fence.js';
 import { queryOn } from './query.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 
@@ -51,7 +52,7 @@ export class ReceiptStore {
        select exists (select from owned) as owned,
               exists (select from opened) as opened,
               set_config('idle_in_transaction_session_timeout', $8, true)`,
-      [...fence(run), key.entity, key.effect, idempotencyKey, String(run.leaseMs)],
+      [...fenceOf(run), key.entity, key.effect, idempotencyKey, String(run.leaseMs)],
     );
     if (row!.opened) return { kind: 'opened' };
     if (!row!.owned) return { kind: 'refused' };
@@ -97,12 +98,8 @@ export class ReceiptStore {
        and    claimed_by = $4
        and    lease_until > clock_timestamp()
        for    share`,
-      fence(run),
+      fenceOf(run),
     );
     return owned.length === 1;
   }
-}
-
-function fence(run: OwnedRun): [string, string, number, string] {
-  return [run.jobName, run.fireTime.toISOString(), run.attempt, run.instanceId];
 }

@@ -1,4 +1,4 @@
-import { DataSource } from 'typeorm';
+import { DataSource, type MigrationInterface } from 'typeorm';
 import type { PostgresConnection } from '../options/scheduler-options.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { DatabaseConnectionError } from '../errors/database-connection.error.js';
@@ -7,8 +7,9 @@ import { startEmbeddedServer, type EmbeddedServer } from './embedded-server.js';
 import { JobRun } from './job-run.entity.js';
 import { JobSchedule } from './job-schedule.entity.js';
 import { Receipt } from './receipt.entity.js';
-import { schedulerMigrationsIn } from '../../migrations/index.js';
 import { Tables } from './tables.js';
+
+type MigrationClass = new () => MigrationInterface;
 
 const ENTITIES = [JobSchedule, JobRun, Receipt];
 
@@ -35,7 +36,8 @@ export class SchedulerDatabase {
     private readonly embedded: EmbeddedServer | null,
   ) {}
 
-  static async open(options: ResolvedSchedulerOptions): Promise<SchedulerDatabase> {
+  /** @param migrations the library's, for `migrate: true` */
+  static async open(options: ResolvedSchedulerOptions, migrations: MigrationClass[]): Promise<SchedulerDatabase> {
     const source = options.connection;
     const embedded = source.kind === 'embedded' ? await startEmbeddedServer() : null;
     const connection: Connection =
@@ -44,7 +46,7 @@ export class SchedulerDatabase {
         : source.kind === 'options'
           ? source
           : { options: { url: embedded!.url }, from: 'the embedded server' };
-    const coordination = coordinationSource(connection.options, options);
+    const coordination = coordinationSource(connection.options, options, migrations);
     try {
       await coordination.initialize();
     } catch (error) {
@@ -92,12 +94,12 @@ export class SchedulerDatabase {
   }
 }
 
-function coordinationSource(connection: PostgresConnection, options: ResolvedSchedulerOptions): DataSource {
+function coordinationSource(connection: PostgresConnection, options: ResolvedSchedulerOptions, migrations: MigrationClass[]): DataSource {
   return new DataSource({
     ...own(connection, options.poolSize),
     schema: options.schema,
     entities: ENTITIES,
-    migrations: schedulerMigrationsIn(options.schema),
+    migrations,
     migrationsTableName: 'distributed_cron_migrations',
   });
 }

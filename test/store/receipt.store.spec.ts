@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import type { EntityManager } from 'typeorm';
 import type { OwnedRun } from '../../lib/domain/run.js';
 import { blocked } from '../support/gate.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
@@ -24,7 +25,7 @@ async function claimed(leaseMs: number): Promise<OwnedRun> {
 }
 
 const KEY = { entity: 'customer-1', effect: 'default' };
-const transaction = async <Result>(work: Parameters<import('typeorm').DataSource['transaction']>[0]) => (await stores.database.receipts()).transaction(work as never) as Promise<Result>;
+const transaction = async <Result>(work: (manager: EntityManager) => Promise<Result>) => (await stores.database.receipts()).transaction(work);
 const receipts = () => stores.test.query('select entity, attempt, claimed_by, result from receipts');
 
 describe('G4 a receipt', () => {

@@ -8,6 +8,7 @@ import { ReaperStore } from '../../lib/store/reaper.store.js';
 import { ReceiptStore } from '../../lib/store/receipt.store.js';
 import { SchedulerDatabase } from '../../lib/store/scheduler-database.js';
 import { SchemaStore } from '../../lib/store/schema.store.js';
+import { schedulerMigrationsIn } from '../../migrations/index.js';
 import { createTestDatabase, type TestDatabase } from './database.js';
 
 /** Every store on a database of its own, migrated, with this month's partitions. */
@@ -27,9 +28,8 @@ export interface Stores {
 
 export async function openStores(): Promise<Stores> {
   const test = await createTestDatabase();
-  const database = await SchedulerDatabase.open(
-    resolveSchedulerOptions({ connection: test.url, poolSize: 10 }, { env: {}, embeddedInstalled: false }),
-  );
+  const options = resolveSchedulerOptions({ connection: test.url, poolSize: 10 }, { env: {}, embeddedInstalled: false });
+  const database = await SchedulerDatabase.open(options, schedulerMigrationsIn(options.schema));
   const schema = new SchemaStore(database);
   await schema.migrate();
   const partitions = new PartitionStore(database);

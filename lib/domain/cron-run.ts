@@ -1,5 +1,5 @@
-import { DEFAULT_EFFECT, idempotencyKey } from '../domain/idempotency-key.js';
-import type { RunTrigger } from '../domain/run.js';
+import { DEFAULT_EFFECT, idempotencyKey } from './idempotency-key.js';
+import type { RunTrigger } from './run.js';
 
 /** What a `CronRun` is made of. */
 export interface CronRunFacts {
