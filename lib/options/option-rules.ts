@@ -57,10 +57,10 @@ export function text(most: number): Rule<string> {
   };
 }
 
-/** What PostgreSQL takes as the name of a schema, so that it can stand between double quotes as it is. */
+/** What PostgreSQL takes as the name of a schema, so that it can stand between double quotes as it is; TypeORM splits it at dots. */
 export const schemaName: Rule<string> = (given) => {
-  const usable = typeof given === 'string' && given !== '' && given === given.trim() && Buffer.byteLength(given) <= 63 && !/["'\p{Cc}]/u.test(given);
-  return usable ? { value: given } : expected('the name of a schema (1 to 63 bytes, no quotes, control characters or blanks around it)', given);
+  const usable = typeof given === 'string' && given !== '' && given === given.trim() && Buffer.byteLength(given) <= 63 && !/["'.\p{Cc}]/u.test(given);
+  return usable ? { value: given } : expected('the name of a schema (1 to 63 bytes, no quotes, dots, control characters or blanks around it)', given);
 };
 
 /** The sentence of a value of the wrong kind. */

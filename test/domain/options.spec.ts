@@ -89,7 +89,7 @@ describe('the options of the module', () => {
     [{ defaults: { lease: '10s', renewEvery: '5s' } }, 'defaults: lease (10s) must be at least 3 × renewEvery (5s).'],
     [{ defaults: { renewEvery: '30s' } }, 'defaults: lease (1m, by default) must be at least 3 × renewEvery (30s).'],
     [{ defaults: { timeZone: 'Mars/Olympus' } }, /^defaults\.timeZone: Time zone "Mars\/Olympus" /],
-    [{ schema: '' }, 'schema: expected the name of a schema (1 to 63 bytes, no quotes, control characters or blanks around it), got ""'],
+    [{ schema: '' }, 'schema: expected the name of a schema (1 to 63 bytes, no quotes, dots, control characters or blanks around it), got ""'],
     [{ schema: 'a"; drop table x' }, /^schema: expected the name of a schema/],
     [{ schema: 'a\0b' }, /^schema: expected the name of a schema/],
     [{ schema: 'ü'.repeat(32) }, /^schema: expected the name of a schema/],
