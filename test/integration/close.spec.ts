@@ -124,6 +124,23 @@ describe('closing', () => {
     await app.close();
     expect(stopped).toHaveLength(1);
   });
+
+  it('while the database is gone, and a handler with it, ends with the lease', async () => {
+    const lost = await createTestDatabase();
+    @Injectable()
+    class Working {
+      @DistributedCron('* * * * * *', { name: 'working', lease: '2s' })
+      run({ signal }: CronRun) {
+        return new Promise((resolve) => signal.addEventListener('abort', resolve));
+      }
+    }
+    const app = await startApp(lost, { providers: [Working] });
+    await nextEvent(app, 'run.started');
+    const lease = nextEvent(app, 'lease.lost');
+    await lost.drop();
+    await app.close();
+    expect((await lease).cause).toBe('expired');
+  });
 });
 
 describe('starting', () => {

@@ -1,0 +1,52 @@
+// A process that starts an application as a user would, and says what happened as a line of JSON. Nothing ends it but itself.
+import 'reflect-metadata';
+import { Module } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { firstValueFrom } from 'rxjs';
+import { DistributedCron, DistributedSchedulerModule, SchedulerEvents } from '../../../dist/lib/index.js';
+
+process.on('unhandledRejection', (error) => say({ unhandledRejection: String(error) }));
+process.on('warning', ({ name }) => say({ warning: name }));
+
+class Jobs {
+  run() {}
+}
+decorate('* * * * * *', { name: 'each-second' });
+
+const scheduler = (options) => DistributedSchedulerModule.forRoot({ migrate: true, logging: false, ...options });
+const broken = (hook) => ({ provide: 'broken', useValue: { [hook]: () => Promise.reject(new Error(`${hook} failed`)) } });
+const unreachable = 'postgres://app:secret@127.0.0.1:1/app';
+
+const STORIES = {
+  closed: { work: (app) => firstValueFrom(app.get(SchedulerEvents).of('run.completed')) },
+  idle: { jobs: false },
+  'bad job': { before: () => decorate('0 25 * * *', { name: 'bad' }) },
+  'missing tables': { options: { migrate: false, schema: 'nowhere' } },
+  unreachable: { options: { connection: unreachable } },
+  'second scheduler': { imports: () => [scheduler()] },
+  'failing provider': { providers: [{ provide: 'broken', useFactory: () => Promise.reject(new Error('factory failed')) }] },
+  'failing onModuleInit': { providers: [broken('onModuleInit')] },
+  'failing onApplicationBootstrap': { providers: [broken('onApplicationBootstrap')] },
+};
+
+const story = STORIES[process.argv[2]];
+story.before?.();
+const providers = [...(story.jobs === false ? [] : [Jobs]), ...(story.providers ?? [])];
+class Root {}
+Module({ imports: [scheduler(story.options), ...(story.imports?.() ?? [])], providers })(Root);
+try {
+  const app = await NestFactory.createApplicationContext(Root, { logger: false, abortOnError: false });
+  await story.work?.(app);
+  await app.close();
+  say({ closed: true });
+} catch (error) {
+  say({ failed: error.name, message: error.message });
+}
+
+function decorate(expression, options) {
+  DistributedCron(expression, options)(Jobs.prototype, 'run', Object.getOwnPropertyDescriptor(Jobs.prototype, 'run'));
+}
+
+function say(what) {
+  process.stdout.write(`${JSON.stringify({ ...what, at: Date.now() })}\n`);
+}
