@@ -1,5 +1,6 @@
 import { Module, type DynamicModule, type Provider } from '@nestjs/common';
 import { DiscoveryModule } from '@nestjs/core';
+import { schedulerMigrationsIn } from '../migrations/index.js';
 import { HandlerContexts } from './discovery/handler-contexts.js';
 import { HandlerFactory } from './discovery/handler.factory.js';
 import { JobExplorer } from './discovery/job.explorer.js';
@@ -49,7 +50,7 @@ const OPTIONS_PROVIDERS: Provider[] = [
     inject: [SCHEDULER_OPTIONS, SingleModule],
     useFactory: async (options: ResolvedSchedulerOptions, single: SingleModule) => {
       await single.require();
-      return SchedulerDatabase.open(options);
+      return SchedulerDatabase.open(options, schedulerMigrationsIn(options.schema));
     },
   },
   { provide: DatabaseTime, useFactory: () => new DatabaseTime() },
