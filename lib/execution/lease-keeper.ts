@@ -9,6 +9,7 @@ import type { FromThread, Renewal, WatchedRun } from './heartbeat.messages.js';
 
 /** Longest wait before another try when a beat failed: several fit into the shortest lease. */
 const MAX_RETRY_MS = 500;
+const LEAST_PATIENCE_MS = 300;
 
 /**
  * Keeps the leases of the watched runs: one connection, one statement a beat, and nothing at all while nothing is
@@ -59,9 +60,10 @@ export class LeaseKeeper {
   async beat(): Promise<number> {
     const leases = [...this.watched.values()];
     if (leases.length === 0) return LONGEST_TIMER_MS;
-    const client = await this.connected();
+    const patience = this.patience();
+    const client = await this.connected(patience);
     const sentAt = monotonicNow();
-    const until = await renewLeases(client, this.tables, leases);
+    const until = await renewLeases(client, this.tables, leases, patience);
     const renewals = leases.flatMap((lease) => this.settle(lease, sentAt, until.get(lease.id)));
     if (renewals.length > 0) this.tell({ type: 'renewed', renewals });
     return this.interval();
@@ -88,11 +90,16 @@ export class LeaseKeeper {
   }
 
   /** An answer that takes longer than a third of the shortest lease is not waited for: a new connection may be faster. */
-  private async connected(): Promise<Client> {
+  private patience(): number {
+    return Math.max(LEAST_PATIENCE_MS, Math.min(...[...this.watched.values()].map(({ leaseMs }) => leaseMs)) / 3);
+  }
+
+  private async connected(patience: number): Promise<Client> {
     if (this.client) return this.client;
-    const patience = Math.max(500, Math.min(...[...this.watched.values()].map(({ leaseMs }) => leaseMs)) / 3);
-    const client = new Client({ ...this.config, connectionTimeoutMillis: patience, query_timeout: patience });
-    client.on('error', () => this.disconnect());
+    const client = new Client({ ...this.config, connectionTimeoutMillis: patience });
+    client.on('error', () => {
+      if (this.client === client) this.disconnect();
+    });
     await client.connect();
     this.client = client;
     return client;

@@ -3,7 +3,7 @@ import type { RunKey, RunTrigger } from '../domain/run.js';
 import type { PartitionStore } from './partition.store.js';
 import { queryOn, type Query } from './query.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
-import { inTransaction } from './transaction.js';
+import { inTransaction, lockNames } from './transaction.js';
 
 /** An occurrence somebody should claim. */
 export interface DueOccurrence extends RunKey {
@@ -89,14 +89,9 @@ export class ClaimStore {
     });
   }
 
-  /** In the order of the names: two replicas that lock the same jobs in different orders would wait for each other. */
+  /** While it is held, no other replica starts or decides anything about these jobs. */
   async lockJobs(query: Query, names: readonly string[]): Promise<void> {
-    await query(
-      `select pg_advisory_xact_lock(hashtextextended($1 || name, 0))
-       from   unnest($2::text[]) with ordinality as job (name, position)
-       order  by position`,
-      [`nestjs-distributed-cron:job:${this.database.tables.schema}:`, [...names].sort()],
-    );
+    await lockNames(query, `nestjs-distributed-cron:job:${this.database.tables.schema}:`, names);
   }
 
   private async insertDue(query: Query, due: readonly DueOccurrence[], instanceId: string): Promise<ClaimAnswers> {

@@ -1,17 +1,11 @@
-import { DataSource, type MigrationInterface } from 'typeorm';
+import type { DataSource } from 'typeorm';
 import type { PostgresConnection } from '../options/scheduler-options.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { DatabaseConnectionError } from '../errors/database-connection.error.js';
 import { connectionSettings, type ConnectionSettings } from './client-config.js';
+import { applicationSource, coordinationSource, receiptSource, type MigrationClass } from './data-sources.js';
 import { startEmbeddedServer, type EmbeddedServer } from './embedded-server.js';
-import { JobRun } from './job-run.entity.js';
-import { JobSchedule } from './job-schedule.entity.js';
-import { Receipt } from './receipt.entity.js';
 import { Tables } from './tables.js';
-
-type MigrationClass = new () => MigrationInterface;
-
-const ENTITIES = [JobSchedule, JobRun, Receipt];
 
 /** TypeORM's options, and where they came from, for people. */
 interface Connection {
@@ -92,46 +86,4 @@ export class SchedulerDatabase {
     if (this.coordination.isInitialized) await this.coordination.destroy();
     await this.embedded?.stop();
   }
-}
-
-function coordinationSource(connection: PostgresConnection, options: ResolvedSchedulerOptions, migrations: MigrationClass[]): DataSource {
-  return new DataSource({
-    ...own(connection, options.poolSize),
-    schema: options.schema,
-    entities: ENTITIES,
-    migrations,
-    migrationsTableName: 'distributed_cron_migrations',
-  });
-}
-
-function receiptSource(connection: PostgresConnection, options: ResolvedSchedulerOptions): DataSource {
-  return new DataSource({ ...own(connection, options.receiptPoolSize), entities: connection.entities ?? [] });
-}
-
-function applicationSource(dataSource: DataSource): DataSource {
-  if (!dataSource.isInitialized) {
-    throw new DatabaseConnectionError('forRoot({ dataSource })', new Error('the data source is not initialized; initialize it before the application starts'));
-  }
-  return dataSource;
-}
-
-/** The given settings for a pool of this module: nothing of the application's schema work comes along. */
-function own(connection: PostgresConnection, poolSize: number) {
-  return {
-    ...connection,
-    type: 'postgres' as const,
-    name: undefined,
-    synchronize: false,
-    dropSchema: false,
-    migrationsRun: false,
-    migrations: [],
-    subscribers: [],
-    cache: false,
-    logging: false as const,
-    poolSize,
-    applicationName: connection.applicationName ?? 'nestjs-distributed-cron',
-    connectTimeoutMS: connection.connectTimeoutMS ?? 10_000,
-    poolErrorHandler: () => {},
-    extra: { keepAlive: true, ...connection.extra, max: poolSize, allowExitOnIdle: true },
-  };
 }

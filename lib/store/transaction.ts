@@ -25,10 +25,21 @@ export async function inTransaction<Result>(
   }
 }
 
+/** How long a transaction that holds a lock may do nothing, in milliseconds, before the server ends it. */
+const MOST_IDLE_MS = 5_000;
+
 /**
- * Holds a name until the transaction ends. Transaction-level, so that it works behind a pooler that hands the
- * connection to somebody else after each transaction.
+ * Holds names until the transaction ends. Transaction-level, so that it works behind a pooler that hands the connection
+ * to somebody else after each transaction. Taken in the order of the names: two replicas that take the same ones in
+ * different orders would wait for each other. A process that is frozen while it holds them loses them: the server ends
+ * its transaction, and everybody else goes on.
  */
-export async function lockName(query: Query, name: string): Promise<void> {
-  await query('select pg_advisory_xact_lock(hashtextextended($1, 0))', [name]);
+export async function lockNames(query: Query, prefix: string, names: readonly string[]): Promise<void> {
+  await query(
+    `select set_config('idle_in_transaction_session_timeout', $3, true),
+            pg_advisory_xact_lock(hashtextextended($1 || name, 0))
+     from   unnest($2::text[]) with ordinality as wanted (name, position)
+     order  by position`,
+    [prefix, [...names].sort(), String(MOST_IDLE_MS)],
+  );
 }

@@ -38,7 +38,7 @@ const FAILED: Ending = { status: 'failed', reason: null, error: { name: 'Error',
 const WRITES: [string, (run: OwnedRun) => Promise<boolean>][] = [
   ['completion', (run) => stores.runs.complete(run)],
   ['failure', (run) => stores.runs.end(run, FAILED)],
-  ['heartbeat', async (run) => (await renewLeases(heartbeat, stores.database.tables, [{ ...run, id: 'x', fireTime: run.fireTime.toISOString() }])).has('x')],
+  ['heartbeat', async (run) => (await renewLeases(heartbeat, stores.database.tables, [{ ...run, id: 'x', fireTime: run.fireTime.toISOString() }], 5_000)).has('x')],
   [
     'receipt',
     async (run) => {
@@ -84,7 +84,7 @@ describe('G3 the fence', () => {
     const runs = [await owned(), await owned(), await owned()];
     await change(runs[1]!, 'attempt = 2');
     const leases = runs.map((run, index) => ({ ...run, id: String(index), fireTime: run.fireTime.toISOString(), leaseMs: 500_000 }));
-    const renewed = await renewLeases(heartbeat, stores.database.tables, leases);
+    const renewed = await renewLeases(heartbeat, stores.database.tables, leases, 5_000);
     expect([...renewed.keys()].sort()).toEqual(['0', '2']);
     expect((await row(runs[0]!))['lease_until']).toEqual(new Date(renewed.get('0')!));
     expect(renewed.get('0')!).toBeGreaterThan(runs[0]!.leaseUntil.getTime());

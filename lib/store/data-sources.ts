@@ -1,0 +1,60 @@
+import { DataSource, type MigrationInterface } from 'typeorm';
+import { DatabaseConnectionError } from '../errors/database-connection.error.js';
+import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
+import type { PostgresConnection } from '../options/scheduler-options.js';
+import { JobRun } from './job-run.entity.js';
+import { JobSchedule } from './job-schedule.entity.js';
+import { clientWithPatience } from './patient-client.js';
+import { Receipt } from './receipt.entity.js';
+
+export type MigrationClass = new () => MigrationInterface;
+
+const ENTITIES = [JobSchedule, JobRun, Receipt];
+
+/** Longer than any statement of this library takes, in milliseconds. */
+const MOST_PATIENCE_MS = 30_000;
+
+/** Claims, completes, reaps: small, impatient, and with the entities of this library alone. */
+export function coordinationSource(connection: PostgresConnection, options: ResolvedSchedulerOptions, migrations: MigrationClass[]): DataSource {
+  return new DataSource({
+    ...own(connection, options.poolSize, { Client: clientWithPatience(MOST_PATIENCE_MS) }),
+    schema: options.schema,
+    entities: ENTITIES,
+    migrations,
+    migrationsTableName: 'distributed_cron_migrations',
+  });
+}
+
+/** Holds receipts and what the application writes with them. */
+export function receiptSource(connection: PostgresConnection, options: ResolvedSchedulerOptions): DataSource {
+  return new DataSource({ ...own(connection, options.receiptPoolSize), entities: connection.entities ?? [] });
+}
+
+/** @throws DatabaseConnectionError when the application has not initialized it */
+export function applicationSource(dataSource: DataSource): DataSource {
+  if (!dataSource.isInitialized) {
+    throw new DatabaseConnectionError('forRoot({ dataSource })', new Error('the data source is not initialized; initialize it before the application starts'));
+  }
+  return dataSource;
+}
+
+/** The given settings for a pool of this module: nothing of the application's schema work comes along. */
+function own(connection: PostgresConnection, poolSize: number, extra: object = {}) {
+  return {
+    ...connection,
+    type: 'postgres' as const,
+    name: undefined,
+    synchronize: false,
+    dropSchema: false,
+    migrationsRun: false,
+    migrations: [],
+    subscribers: [],
+    cache: false,
+    logging: false as const,
+    poolSize,
+    applicationName: connection.applicationName ?? 'nestjs-distributed-cron',
+    connectTimeoutMS: connection.connectTimeoutMS ?? 10_000,
+    poolErrorHandler: () => {},
+    extra: { keepAlive: true, ...connection.extra, max: poolSize, allowExitOnIdle: true, ...extra },
+  };
+}

@@ -1,0 +1,29 @@
+import pg from 'pg';
+
+type Query = (...args: unknown[]) => unknown;
+
+/**
+ * A kind of connection that is given up when an answer takes longer than so many milliseconds. pg itself only stops
+ * waiting: the connection goes back to its pool, and the next statement waits behind the one that never ends. A database
+ * that is cut off without a word (a dead host, a dropped route) would so silence every loop for as long as TCP is patient.
+ */
+export function clientWithPatience(patienceMs: number): typeof pg.Client {
+  return class extends pg.Client {
+    constructor(config?: string | pg.ClientConfig) {
+      super({ ...(config as pg.ClientConfig), query_timeout: patienceMs });
+      const query = this.query.bind(this) as Query;
+      // pg has a dozen ways to call it; what matters is the promise that the pool's users wait for.
+      this.query = ((...args: unknown[]) => {
+        const result = query(...args);
+        if (result instanceof Promise) result.catch((error: unknown) => giveUp(this, error));
+        return result;
+      }) as typeof this.query;
+    }
+  };
+}
+
+function giveUp(client: pg.Client, error: unknown): void {
+  if (!(error instanceof Error) || error.message !== 'Query read timeout') return;
+  const { connection } = client as unknown as { connection: { stream: { destroy(error: Error): void } } };
+  connection.stream.destroy(error);
+}
