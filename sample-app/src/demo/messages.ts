@@ -1,0 +1,9 @@
+import type { SchedulerEvent } from 'nestjs-distributed-cron';
+
+/** What a replica tells the process that started it. */
+export type ReplicaMessage =
+  | { readonly kind: 'ready' }
+  | { readonly kind: 'failed'; readonly message: string }
+  | { readonly kind: 'event'; readonly event: SchedulerEvent }
+  /** A line that the application itself logged. */
+  | { readonly kind: 'log'; readonly text: string };
