@@ -1,0 +1,77 @@
+import type { ReplicaJob, ReplicaSettings } from '../replica/settings.js';
+import type { Attempt } from '../replica/messages.js';
+import { createTestDatabase, type TestDatabase } from '../../support/database.js';
+import { Ledger } from './ledger.js';
+import { Replica, type Which } from './replica.js';
+
+/** What a replica is started with; what is left out is the same in all tests. */
+export interface ReplicaPlan {
+  readonly jobs: readonly ReplicaJob[];
+  readonly scheduler?: ReplicaSettings['scheduler'];
+  readonly believedPid?: number;
+  readonly env?: Readonly<Record<string, string>>;
+  /** Another way to the same database. */
+  readonly url?: string;
+}
+
+export const LEASE_MS = 2_000;
+/** The reaper's pass. */
+export const POLL_MS = 500;
+/** What a busy machine may add to it. */
+export const SLACK_MS = 2_000;
+
+const SCHEDULER: ReplicaSettings['scheduler'] = {
+  migrate: true,
+  logging: false,
+  pollInterval: POLL_MS,
+  defaults: { lease: LEASE_MS, overlap: 'allow' },
+};
+
+/** A database of its own and the replicas on it. */
+export class Cluster {
+  private readonly replicas: Replica[] = [];
+
+  private constructor(
+    readonly database: TestDatabase,
+    readonly ledger: Ledger,
+    private readonly schema: string,
+  ) {}
+
+  static async create({ schema = 'public' }: { schema?: string } = {}): Promise<Cluster> {
+    const database = await createTestDatabase();
+    const cluster = new Cluster(database, new Ledger(database, schema), schema);
+    await cluster.ledger.prepare();
+    return cluster;
+  }
+
+  /** Starts a replica and waits until it is up. */
+  start(name: string, plan: ReplicaPlan): Promise<Replica> {
+    return this.fork(name, plan).ready();
+  }
+
+  /** Starts them all at the same time, and waits until all are up. */
+  async startAll(names: readonly string[], plan: ReplicaPlan): Promise<Replica[]> {
+    return Promise.all(names.map((name) => this.fork(name, plan)).map((replica) => replica.ready()));
+  }
+
+  fork(name: string, { jobs, scheduler, believedPid, env, url = this.database.url }: ReplicaPlan): Replica {
+    const options = { ...SCHEDULER, schema: this.schema, ...scheduler, defaults: { ...SCHEDULER.defaults, ...scheduler?.defaults } };
+    const replica = Replica.fork({ name, url, jobs, scheduler: options, ...(believedPid && { believedPid }) }, env);
+    this.replicas.push(replica);
+    return replica;
+  }
+
+  /** Waits until a handler of any replica stands at the gate. */
+  async anyAtGate(gate: string, which: Which = {}): Promise<{ replica: Replica; at: Attempt }> {
+    const waiting = this.replicas.filter(({ isAlive }) => isAlive).map(async (replica) => ({ replica, at: await replica.atGate(gate, which) }));
+    return Promise.any(waiting).catch((none: AggregateError) => {
+      throw new Error(none.errors.map(String).join('\n\n'));
+    });
+  }
+
+  /** Ends what is left of it. */
+  async end(): Promise<void> {
+    await Promise.all(this.replicas.map((replica) => replica.kill()));
+    await this.database.drop();
+  }
+}

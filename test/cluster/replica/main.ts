@@ -1,0 +1,22 @@
+import 'reflect-metadata';
+import { NestFactory } from '@nestjs/core';
+import { Parent } from './parent.js';
+import { ReplicaModule } from './replica.module.js';
+import type { ReplicaSettings } from './settings.js';
+
+const settings = JSON.parse(process.env['REPLICA']!) as ReplicaSettings;
+if (settings.believedPid !== undefined) Object.defineProperty(process, 'pid', { value: settings.believedPid });
+
+// A replica without its test is nobody's.
+process.on('disconnect', () => process.exit(1));
+
+const app = await NestFactory.createApplicationContext(ReplicaModule.with(settings), { logger: ['error', 'warn'] });
+
+process.once('SIGTERM', async () => {
+  await app.close();
+  // From here on nothing of the scheduler may keep the process alive.
+  process.removeAllListeners('disconnect');
+  process.disconnect();
+});
+
+await app.get(Parent).tell({ kind: 'ready' });

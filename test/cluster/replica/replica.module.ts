@@ -1,0 +1,30 @@
+import { Module, type DynamicModule } from '@nestjs/common';
+import { DistributedSchedulerModule } from 'nestjs-distributed-cron';
+import { Effects } from './effects.js';
+import { EventReporter } from './event.reporter.js';
+import { Freezer } from './freezer.js';
+import { jobProvider } from './job.provider.js';
+import { Parent } from './parent.js';
+import { SETTINGS } from './settings.token.js';
+import type { ReplicaSettings } from './settings.js';
+import { Steps } from './steps.js';
+
+/** A small application with the jobs it is told to have. */
+@Module({})
+export class ReplicaModule {
+  static with(settings: ReplicaSettings): DynamicModule {
+    return {
+      module: ReplicaModule,
+      imports: [DistributedSchedulerModule.forRoot({ ...settings.scheduler, connection: { url: settings.url } })],
+      providers: [
+        { provide: SETTINGS, useValue: settings },
+        Parent,
+        Freezer,
+        Effects,
+        Steps,
+        EventReporter,
+        ...settings.jobs.map(jobProvider),
+      ],
+    };
+  }
+}

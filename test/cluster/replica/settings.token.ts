@@ -1,0 +1,2 @@
+/** Injects the `ReplicaSettings` of this process. */
+export const SETTINGS = Symbol('replica settings');

@@ -1,0 +1,55 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { Cluster, LEASE_MS } from './harness/cluster.js';
+import { everyTwentySeconds } from './harness/crons.js';
+import { eventually } from './harness/eventually.js';
+
+describe('a replica that is asked to end while its handler runs', () => {
+  let cluster: Cluster;
+  beforeEach(async () => void (cluster = await Cluster.create()));
+  afterEach(() => cluster.end());
+
+  it('B11 G13 keeps its lease until the handler has ended, which may take longer than a lease', async () => {
+    const cron = await everyTwentySeconds(cluster.ledger);
+    const jobs = [{ name: 'mailing', cron, steps: [{ gate: 'running' }, { effect: 'mail' }] }];
+    const replicas = await cluster.startAll(['one', 'two'], { jobs, scheduler: { shutdownTimeout: '25s' } });
+    const { replica, at } = await cluster.anyAtGate('running');
+
+    const ended = replica.stop();
+    await replica.event('scheduler.stopping');
+    const { leaseUntil } = await cluster.ledger.run(at);
+    await eventually('a lease that ends two leases later', async () => {
+      const run = await cluster.ledger.run(at);
+      return run.leaseUntil!.getTime() > leaseUntil!.getTime() + 2 * LEASE_MS;
+    });
+    replica.open('running', at);
+
+    expect(await ended).toEqual({ code: 0, signal: null });
+    expect(await cluster.ledger.run(at)).toMatchObject({ status: 'done', attempt: 1, claimedBy: replica.instanceId });
+    expect(await cluster.ledger.effects('mailing', at.fireTime)).toMatchObject([{ replica: replica.name, attempt: 1 }]);
+    expect(replica.heard('scheduler.stopped')).toMatchObject([{ abandoned: 0 }]);
+    expect(replicas.flatMap((each) => each.heard('run.orphaned'))).toEqual([]);
+  }, 60_000);
+
+  it('B11 G13 hands the run back when the time for it is over; another does it again, and the attempt does not count', async () => {
+    const cron = await everyTwentySeconds(cluster.ledger);
+    const job = { name: 'mailing', cron, maxAttempts: 1 };
+    const leaving = await cluster.start('leaving', {
+      jobs: [{ ...job, steps: [{ receipt: 'a' }, { gate: 'running' }, { untilAborted: true }] }],
+      scheduler: { shutdownTimeout: 200 },
+    });
+    const at = await leaving.atGate('running');
+    const staying = await cluster.start('staying', { jobs: [{ ...job, steps: [{ receipt: 'a' }, { receipt: 'b' }] }] });
+    leaving.open('running', at);
+
+    expect(await leaving.stop()).toEqual({ code: 0, signal: null });
+    await staying.event('run.completed', { ...at, attempt: 2 });
+
+    const run = await cluster.ledger.run(at);
+    expect(run).toMatchObject({ status: 'done', attempt: 2, releases: 1, claimedBy: staying.instanceId });
+    expect(run.earlierAttempts).toMatchObject([{ attempt: 1, claimedBy: leaving.instanceId, status: 'queued' }]);
+    const effects = await cluster.ledger.effects('mailing', at.fireTime);
+    expect(effects.map(({ entity, replica }) => [entity, replica])).toEqual([['a', 'leaving'], ['b', 'staying']]);
+    expect(leaving.heard('run.released', at)).toHaveLength(1);
+    expect(staying.heard('run.orphaned')).toEqual([]);
+  }, 60_000);
+});
