@@ -30,6 +30,7 @@ import type { DistributedSchedulerAsyncOptions, DistributedSchedulerOptions } fr
 import { DatabaseTime } from './runtime/database-time.js';
 import { createInstanceId } from './runtime/instance-id.js';
 import { CatchUpService } from './scheduling/catch-up.service.js';
+import { ClaimOrder } from './scheduling/claim-order.js';
 import { TickerService } from './scheduling/ticker.service.js';
 import { Timelines } from './scheduling/timelines.js';
 import { WatermarkService } from './scheduling/watermark.service.js';
@@ -68,6 +69,7 @@ const SERVICES: Provider[] = [
   RunEndings,
   ExecutorService,
   Timelines,
+  ClaimOrder,
   CatchUpService,
   WatermarkService,
   PartitionsService,

@@ -9,6 +9,7 @@ import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { DatabaseTime } from '../runtime/database-time.js';
 import { Loop } from '../runtime/loop.js';
 import { CatchUpService } from './catch-up.service.js';
+import { ClaimOrder } from './claim-order.js';
 import type { JobTimeline } from './job-timeline.js';
 import { Timelines } from './timelines.js';
 
@@ -24,6 +25,7 @@ export class TickerService {
   constructor(
     @Inject(SCHEDULER_OPTIONS) private readonly options: ResolvedSchedulerOptions,
     private readonly timelines: Timelines,
+    private readonly order: ClaimOrder,
     private readonly claims: ClaimService,
     private readonly executor: ExecutorService,
     private readonly catchUps: CatchUpService,
@@ -65,8 +67,7 @@ export class TickerService {
   /** Claims no more than there is room for: what is claimed and held back is kept from others. @returns true when something is left */
   private async claim(candidates: readonly Candidate[]): Promise<boolean> {
     const room = Math.max(0, this.options.maxConcurrentRuns - this.runs.size);
-    const oldestFirst = [...candidates].sort((a, b) => a.startsAt - b.startsAt);
-    const batch = oldestFirst.slice(0, room);
+    const batch = this.order.sort(candidates).slice(0, room);
     const result = await this.claims.claimDue(batch);
     this.executor.start(result.owned);
     return this.decide(batch, result) || batch.length < candidates.length;
