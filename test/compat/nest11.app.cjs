@@ -1,0 +1,99 @@
+// A CommonJS application on NestJS 11 and TypeORM 0.3, as a user has it: three occurrences of a per-second job, each with a receipt.
+require('reflect-metadata');
+const { readFileSync } = require('node:fs');
+const { join } = require('node:path');
+const { Inject, Injectable, Module, Scope, UseGuards } = require('@nestjs/common');
+const { NestFactory, REQUEST } = require('@nestjs/core');
+const { firstValueFrom, map, scan, filter } = require('rxjs');
+const { DataSource, EntitySchema } = require('typeorm');
+const { schedulerMigrations } = require('nestjs-distributed-cron/migrations');
+const { DistributedCron, DistributedSchedulerModule, ReceiptService, SchedulerEvents } = require('nestjs-distributed-cron');
+
+const OCCURRENCES = 3;
+const story = [];
+
+const Invoice = new EntitySchema({ name: 'invoice', columns: { id: { type: 'text', primary: true } } });
+
+class Allowing {
+  canActivate(context) {
+    return context.getType() === 'cron';
+  }
+}
+
+class Invoices {
+  constructor(receipts) {
+    this.receipts = receipts;
+  }
+
+  async send(run) {
+    await this.receipts.once('4711', (manager) => manager.insert('invoice', { id: run.fireTime.toISOString() }));
+  }
+}
+Injectable()(Invoices);
+Inject(ReceiptService)(Invoices, undefined, 0);
+decorate(Invoices, 'send', UseGuards(new Allowing()), DistributedCron('* * * * * *', { name: 'invoices' }));
+
+class Scoped {
+  constructor(request) {
+    this.request = request;
+  }
+
+  run(run) {
+    if (this.request !== run) throw new Error('REQUEST is not the run');
+  }
+}
+Injectable({ scope: Scope.REQUEST })(Scoped);
+Inject(REQUEST)(Scoped, undefined, 0);
+decorate(Scoped, 'run', DistributedCron('* * * * * *', { name: 'scoped' }));
+
+/** What running handlers use; closed by Nest's first hook. */
+class Connection {
+  onModuleDestroy() {
+    story.push('connection closed');
+  }
+}
+class Slow {
+  async run() {
+    story.push('begin');
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    story.push('end');
+  }
+}
+decorate(Slow, 'run', DistributedCron('* * * * * *', { name: 'slow' }));
+
+class Root {}
+
+async function main() {
+  const dataSource = await new DataSource({ type: 'postgres', url: process.env.DATABASE_URL, entities: [Invoice], synchronize: true }).initialize();
+  const scheduler = DistributedSchedulerModule.forRootAsync({ useFactory: () => ({ dataSource, migrate: true, logging: false }) });
+  Module({ imports: [scheduler], providers: [Invoices, Scoped, Slow, Connection] })(Root);
+  const app = await NestFactory.createApplicationContext(Root, { logger: ['error', 'warn'], abortOnError: false });
+  const events = app.get(SchedulerEvents);
+  await Promise.all(['invoices', 'scoped'].map((job) => firstValueFrom(completions(events, job))));
+  await firstValueFrom(events.of('run.started').pipe(filter(({ jobName }) => jobName === 'slow')));
+  await app.close();
+  const receipts = await dataSource.query('select count(*)::int as receipts, (select count(*)::int from invoice) as invoices from receipts');
+  const runs = await dataSource.query('select distinct status from job_runs order by 1');
+  await dataSource.destroy();
+  const versions = ['@nestjs/core', 'typeorm'].map((name) => JSON.parse(readFileSync(join(__dirname, 'node_modules', name, 'package.json'), 'utf8')).version);
+  console.log(JSON.stringify({ versions, migrations: schedulerMigrations.length, ...receipts[0], statuses: runs.map(({ status }) => status), end: story.slice(-3) }));
+}
+
+function completions(events, job) {
+  return events.of('run.completed').pipe(
+    filter(({ jobName }) => jobName === job),
+    scan((count) => count + 1, 0),
+    filter((count) => count === OCCURRENCES),
+    map(() => job),
+  );
+}
+
+function decorate(type, method, ...decorators) {
+  const descriptor = Object.getOwnPropertyDescriptor(type.prototype, method);
+  for (const decorator of decorators) decorator(type.prototype, method, descriptor);
+}
+
+main().catch((error) => {
+  console.error(error);
+  process.exitCode = 1;
+});

@@ -1,0 +1,64 @@
+import { execFile } from 'node:child_process';
+import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { createTestDatabase, type TestDatabase } from '../support/database.js';
+
+const run = promisify(execFile);
+const npm = (args: string[], cwd: string, timeout: number) => run('npm', [...args, '--no-audit', '--no-fund', '--loglevel=error'], { cwd, timeout });
+
+const project = fileURLToPath(new URL('../..', import.meta.url));
+const DEPENDENCIES = {
+  '@nestjs/common': '11',
+  '@nestjs/core': '11',
+  pg: '8',
+  'reflect-metadata': '0.2',
+  rxjs: '7',
+  typeorm: '0.3',
+};
+
+/** Without the registry there is nothing to install: skipped on a laptop, and an error on the build server. */
+const reachable = await npm(['view', '@nestjs/core@11', 'name', '--fetch-retries=0'], project, 10_000).then(
+  () => true,
+  () => false,
+);
+const maybe = reachable || process.env.CI ? it : it.skip;
+
+let folder: string;
+let database: TestDatabase;
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'nest11-'));
+  database = await createTestDatabase();
+});
+afterAll(async () => {
+  await database.drop();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+describe('the packed library', () => {
+  maybe(
+    'runs in a CommonJS application on NestJS 11 and TypeORM 0.3, and lets it end',
+    async () => {
+      const { stdout } = await npm(['pack', '--ignore-scripts', '--json', '--pack-destination', folder], project, 20_000);
+      const [{ filename }] = JSON.parse(stdout) as [{ filename: string }];
+      const dependencies = { ...DEPENDENCIES, 'nestjs-distributed-cron': `file:./${filename}` };
+      writeFileSync(join(folder, 'package.json'), JSON.stringify({ name: 'nest11-app', private: true, dependencies }));
+      await npm(['install', '--prefer-offline'], folder, 90_000);
+      copyFileSync(fileURLToPath(new URL('nest11.app.cjs', import.meta.url)), join(folder, 'app.cjs'));
+      const env = { ...process.env, DATABASE_URL: database.url, NODE_OPTIONS: undefined, NODE_ENV: undefined };
+      const app = await run(process.execPath, ['app.cjs'], { cwd: folder, env, timeout: 30_000 });
+      const said = JSON.parse(app.stdout) as { versions: string[]; migrations: number; receipts: number; invoices: number; statuses: string[]; end: string[] };
+      expect(said.versions).toEqual([expect.stringMatching(/^11\./), expect.stringMatching(/^0\.3\./)]);
+      expect(said.migrations).toBeGreaterThan(0);
+      expect(said.receipts).toBeGreaterThanOrEqual(3);
+      expect(said.invoices).toBe(said.receipts);
+      expect(said.statuses).toEqual(['done']);
+      expect(said.end).toEqual(['begin', 'end', 'connection closed']);
+      expect(app.stderr).toBe('');
+    },
+    150_000,
+  );
+});
