@@ -56,8 +56,8 @@ export class ReceiptStore {
     );
     if (row!.opened) return { kind: 'opened' };
     if (!row!.owned) return { kind: 'refused' };
-    const [there] = await query<{ result: unknown }>(
-      `select result
+    const [there] = await query<{ kept: boolean; result: unknown }>(
+      `select result is not null as kept, result
        from   ${receipts}
        where  job_name = $1
        and    fire_time = $2
@@ -65,7 +65,7 @@ export class ReceiptStore {
        and    effect = $4`,
       [run.jobName, run.fireTime.toISOString(), key.entity, key.effect],
     );
-    return { kind: 'there', result: there?.result ?? undefined };
+    return { kind: 'there', result: there?.kept ? there.result : undefined };
   }
 
   /**
