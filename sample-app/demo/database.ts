@@ -17,6 +17,7 @@ export interface Database {
 
 /** A schema of this demo's own, with the application's tables, on an embedded server or on that of `DATABASE_URL`. */
 export async function openDatabase(given: string | undefined, cleanup: Cleanup, signal: AbortSignal): Promise<Database> {
+  if (given) requireAddress(given);
   const url = given || (await embeddedUrl(cleanup, signal));
   const schema = given ? `invoice_demo_${randomBytes(4).toString('hex')}` : 'invoices';
   const dataSource = new DataSource({ ...databaseOptions({ databaseUrl: url, schema }), poolSize: 2, applicationName: 'invoice-demo' });
@@ -35,6 +36,11 @@ async function embeddedUrl(cleanup: Cleanup, signal: AbortSignal): Promise<strin
   cleanup.add(() => server.stop());
   signal.throwIfAborted();
   return server.url;
+}
+
+function requireAddress(given: string): void {
+  if (URL.canParse(given) && /^postgres(ql)?:$/.test(new URL(given).protocol)) return;
+  throw new Problem('DATABASE_URL is not the address of a PostgreSQL server. It looks like postgres://user:password@host:5432/database; unset it to use an embedded server.');
 }
 
 async function createTables(dataSource: DataSource, schema: string): Promise<void> {

@@ -80,22 +80,23 @@ export class Demo {
   /** Goes on until Ctrl-C. */
   async keep(): Promise<void> {
     this.narrator.say(`It goes on until Ctrl-C. The database: ${this.around.env.DATABASE_URL ? this.database.description : `${this.database.url}, schema ${this.database.schema}`}`);
-    if (!this.signal.aborted) await once(this.signal, 'abort');
+    await this.interrupted();
   }
 
+  /** Lets running handlers end; Ctrl-C ends the waiting. */
   async stop(): Promise<void> {
     this.narrator.say('Stopping: what is running may end');
-    await this.fleet.stop();
+    await Promise.race([this.fleet.stop(), this.interrupted()]);
   }
 
   /** @returns the phase of the schedules */
   private async start(): Promise<number> {
     const { cleanup, env } = this.around;
+    const smtpPort = await this.mailServer.listen(this.args.smtpPort);
+    cleanup.add(() => this.mailServer.close());
     this.narrator.say(env.DATABASE_URL ? 'Connecting to the PostgreSQL server of DATABASE_URL' : 'Starting an embedded PostgreSQL server');
     this.database = await openDatabase(env.DATABASE_URL, cleanup, this.signal);
     await seed(this.database.dataSource);
-    const smtpPort = await this.mailServer.listen(this.args.smtpPort);
-    cleanup.add(() => this.mailServer.close());
     this.signal.throwIfAborted();
     this.narrator.say(`PostgreSQL: ${this.database.description}. SMTP: 127.0.0.1:${smtpPort}. ${CUSTOMERS} customers`);
     const phase = (new Date().getSeconds() + FIRST_MAILING_IN_S) % 15;
@@ -138,6 +139,10 @@ export class Demo {
       timer = setTimeout(() => reject(problem), ms);
     });
     await Promise.race([work, tooLate]).finally(() => clearTimeout(timer));
+  }
+
+  private async interrupted(): Promise<void> {
+    if (!this.signal.aborted) await once(this.signal, 'abort');
   }
 
   private async sleep(ms: number): Promise<void> {

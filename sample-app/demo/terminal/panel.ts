@@ -28,10 +28,10 @@ export function drawPanel({ fleet, leases, mailServer, narrator, nameOf, seconds
   const mailing = narrator.newestMailing;
   const progress = mailing ? `  statements of ${clock(mailing.fireTime)} ${colors.cyan(bar(mailing.count / CUSTOMERS, 24))} ${mailing.count}/${CUSTOMERS}` : '  no statements yet';
   const counts = [
-    `${mailServer.kept.length} mails`,
-    `${mailServer.dropped.length} repeated and dropped`,
-    `${narrator.prevented} statements not repeated`,
-    `${narrator.takeOvers} take-overs`,
+    `mails ${mailServer.kept.length}`,
+    `sent again and dropped ${mailServer.dropped.length}`,
+    `statements not repeated ${narrator.prevented}`,
+    `take-overs ${narrator.takeOvers}`,
     `${Math.max(0, Math.floor(seconds))} s`,
   ];
   return [colors.dim('─'.repeat(76)), ...replicas, progress, `  ${counts.join(colors.dim(' · '))}`];
