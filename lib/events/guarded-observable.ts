@@ -37,10 +37,16 @@ function rethrow(failure: unknown): never {
   throw failure;
 }
 
-function guard(listen: () => void): void {
+/** An asynchronous listener is waited for by nobody; what it rejects with would end the process, too. */
+function guard(listen: () => unknown): void {
   try {
-    listen();
+    const returned = listen();
+    if (returned instanceof Promise) returned.catch(report);
   } catch (error) {
-    new Logger('SchedulerEvents').error('A listener of SchedulerEvents threw', error instanceof Error ? error.stack : String(error));
+    report(error);
   }
+}
+
+function report(error: unknown): void {
+  new Logger('SchedulerEvents').error('A listener of SchedulerEvents threw', error instanceof Error ? error.stack : String(error));
 }

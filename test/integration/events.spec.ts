@@ -68,6 +68,8 @@ describe('a listener that throws', () => {
     (events) => events.of('run.completed').pipe(tap(throws)).subscribe(),
     (events) => events.pipe(map((event) => event), tap(throws)).subscribe({ error: throws }),
     (events) => events.subscribe({ complete: throws }),
+    (events) => events.subscribe(async () => throws()),
+    (events) => events.of('run.completed').subscribe({ next: async () => throws() }),
   ];
 
   it('is logged, however it throws, and hurts nobody', async () => {
