@@ -8,6 +8,7 @@ import { InterceptorsConsumer } from '@nestjs/core/interceptors/interceptors-con
 import { InterceptorsContextCreator } from '@nestjs/core/interceptors/interceptors-context-creator.js';
 import { PipesConsumer } from '@nestjs/core/pipes/pipes-consumer.js';
 import { PipesContextCreator } from '@nestjs/core/pipes/pipes-context-creator.js';
+import { isObservable, lastValueFrom } from 'rxjs';
 
 /**
  * Nest's own way to wrap a handler, for jobs: guards, pipes, interceptors and filters bound on the method or its class
@@ -20,7 +21,7 @@ export class HandlerContexts {
   constructor(contexts: ExternalContextCreator) {
     // Nest gives the container to its own creator alone; without the application's configuration there is nothing global.
     const { container } = contexts as unknown as { container: NestContainer };
-    this.creator = new ExternalContextCreator(
+    this.creator = new HandlerContextCreator(
       new GuardsContextCreator(container),
       new GuardsConsumer(),
       new InterceptorsContextCreator(container),
@@ -34,6 +35,13 @@ export class HandlerContexts {
 
   get create(): ExternalContextCreator['create'] {
     return this.creator.create.bind(this.creator);
+  }
+}
+
+/** Nest takes an observable that ends without a value for an error; a run is done when its handler's observable is. */
+class HandlerContextCreator extends ExternalContextCreator {
+  override async transformToResult(result: unknown): Promise<unknown> {
+    return isObservable(result) ? lastValueFrom(result, { defaultValue: undefined }) : result;
   }
 }
 
