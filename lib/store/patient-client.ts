@@ -9,8 +9,9 @@ type Query = (...args: unknown[]) => unknown;
  */
 export function clientWithPatience(patienceMs: number): typeof pg.Client {
   return class extends pg.Client {
-    constructor(config?: string | pg.ClientConfig) {
-      super({ ...(config as pg.ClientConfig), query_timeout: patienceMs });
+    constructor(config: pg.ClientConfig) {
+      // The pool hides the password from what copies its options.
+      super({ ...config, password: config.password, query_timeout: patienceMs });
       const query = this.query.bind(this) as Query;
       // pg has a dozen ways to call it; what matters is the promise that the pool's users wait for.
       this.query = ((...args: unknown[]) => {

@@ -33,6 +33,7 @@ export class SchedulerDatabase {
   /** @param migrations the library's, for `migrate: true` */
   static async open(options: ResolvedSchedulerOptions, migrations: MigrationClass[]): Promise<SchedulerDatabase> {
     const source = options.connection;
+    if (source.kind === 'dataSource') applicationSource(source.dataSource);
     const embedded = source.kind === 'embedded' ? await startEmbeddedServer() : null;
     const connection: Connection =
       source.kind === 'dataSource'

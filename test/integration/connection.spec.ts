@@ -143,6 +143,11 @@ describe('an existing data source', () => {
 });
 
 describe('a database that can’t be used', () => {
+  it('is a data source that nobody has initialized', async () => {
+    const dataSource = new DataSource({ type: 'postgres', url: database.url });
+    await expect(forRoot({ dataSource })).rejects.toThrow(/address from forRoot\(\{ dataSource \}\)\): the data source is not initialized/);
+  });
+
   it('is named, never with a password: wrong password', async () => {
     const url = new URL(database.url);
     url.password = 'not-the-right-one';
