@@ -3,13 +3,15 @@ import { LONGEST_TIMER_MS } from '../domain/duration.js';
 import { describeError } from '../domain/stored-error.js';
 import { Loop } from '../runtime/loop.js';
 import { monotonicNow } from '../runtime/monotonic.js';
-import { renewLeases } from '../store/renew-leases.js';
+import { renewLeases, type RenewalAnswer } from '../store/renew-leases.js';
 import type { Tables } from '../store/tables.js';
 import type { FromThread, Renewal, WatchedRun } from './heartbeat.messages.js';
 
 /** Longest wait before another try when a beat failed: several fit into the shortest lease. */
 const MAX_RETRY_MS = 500;
 const LEAST_PATIENCE_MS = 300;
+/** How soon a lease is tried again whose row somebody held. */
+const HELD_RETRY_MS = 100;
 
 /**
  * Keeps the leases of the watched runs: one connection, one statement a beat, and nothing at all while nothing is
@@ -63,25 +65,27 @@ export class LeaseKeeper {
     const patience = this.patience();
     const client = await this.connected(patience);
     const sentAt = monotonicNow();
-    const until = await renewLeases(client, this.tables, leases, patience);
-    const renewals = leases.flatMap((lease) => this.settle(lease, sentAt, until.get(lease.id)));
+    const answers = await renewLeases(client, this.tables, leases, patience);
+    const renewals = leases.flatMap((lease) => this.settle(lease, sentAt, answers.get(lease.id)!));
     if (renewals.length > 0) this.tell({ type: 'renewed', renewals });
-    return this.interval();
+    const passedOver = [...answers.values()].some(({ kind }) => kind === 'held');
+    return passedOver ? Math.min(HELD_RETRY_MS, this.interval()) : this.interval();
   }
 
   /** A renewal that comes back after the lease has ended here does not revive it: the handler was told to stop. */
-  private settle(lease: WatchedRun, sentAt: number, leaseUntil: number | undefined): Renewal[] {
+  private settle(lease: WatchedRun, sentAt: number, answer: RenewalAnswer): Renewal[] {
     const { id, attempt, leaseMs } = lease;
     if (this.watched.get(id) !== lease) return [];
     const expired = lease.leaseDeadline <= monotonicNow();
-    if (leaseUntil === undefined || expired) {
+    if (answer.kind === 'lost' || expired) {
       this.watched.delete(id);
       this.tell({ type: 'lost', id, attempt, cause: expired ? 'expired' : 'taken over' });
       return [];
     }
+    if (answer.kind === 'held') return [];
     const leaseDeadline = sentAt + leaseMs;
     this.watched.set(id, { ...lease, leaseDeadline });
-    return [{ id, attempt, leaseUntil, leaseDeadline }];
+    return [{ id, attempt, leaseUntil: answer.leaseUntil, leaseDeadline }];
   }
 
   /** The shortest of the watched runs': one statement serves them all. */

@@ -44,8 +44,8 @@ export class ReceiptService {
 
   /**
    * Runs the effect in one transaction with its receipt, unless the receipt is there. Which run it belongs to is known
-   * from where it is called. Only what is written through the given manager is part of the transaction; the transaction
-   * may stay idle for the length of the job's lease, so no slow calls belong inside.
+   * from where it is called. Only what is written through the given manager is part of the transaction. When the run's
+   * lease ends, the reaper ends the transaction, wherever its process is frozen.
    *
    * @param entity what the effect is for: a customer, an invoice
    * @throws OutsideRunError outside a handler

@@ -14,8 +14,8 @@ import { ReaperStore, type ReapedRun } from '../store/reaper.store.js';
 
 const REAP_AT_ONCE = 100;
 
-/** How soon a run is looked at again that is due but could not be started: another run of its job is in the way, or no room. */
-const LOOK_AGAIN_MS = 1_000;
+/** How soon a run is looked at again that could not be taken: its row is held, another run of its job is in the way, or there is no room. */
+const LOOK_AGAIN_MS = 500;
 
 /**
  * Makes the runs of dead instances claimable, and starts runs that wait: orphaned, failed, released or caught up. Sleeps
@@ -74,17 +74,18 @@ export class ReaperService {
     this.time.observe(outlook.databaseNow, sentAt);
     const untilExpiry = until(outlook.nextExpiry, outlook.databaseNow);
     const untilAttempt = until(outlook.nextAttempt, outlook.databaseNow);
-    const reaped = untilExpiry <= 0 ? await this.reapExpired() : false;
-    this.leftWaiting = reaped || untilAttempt <= 0;
+    const expired = untilExpiry <= 0;
+    if (expired) await this.reapExpired(names);
+    this.leftWaiting = expired || untilAttempt <= 0;
     if (!this.leftWaiting) return Math.min(untilExpiry, untilAttempt);
     return (await this.startWaiting(names)) > 0 ? 0 : LOOK_AGAIN_MS;
   }
 
-  private async reapExpired(): Promise<boolean> {
+  private async reapExpired(names: readonly string[]): Promise<void> {
+    await this.store.endStaleReceipts(names);
     const known = this.registry.list().map(({ definition: { name, maxAttempts } }) => ({ name, maxAttempts }));
     const reaped = await this.store.reap(known, REAP_AT_ONCE);
     reaped.forEach((run) => this.report(run));
-    return reaped.length > 0;
   }
 
   /** @returns how many were started */

@@ -1,9 +1,10 @@
 import type { OverlapPolicy } from '../domain/job-definition.js';
 import type { RunKey, RunTrigger } from '../domain/run.js';
+import { inOneMessage } from './one-message.js';
 import type { PartitionStore } from './partition.store.js';
-import { queryOn, type Query } from './query.js';
+import type { Query } from './query.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
-import { inTransaction, lockNames } from './transaction.js';
+import { lockNames, lockStatement } from './transaction.js';
 
 /** An occurrence somebody should claim. */
 export interface DueOccurrence extends RunKey {
@@ -61,43 +62,47 @@ export class ClaimStore {
     private readonly partitions: PartitionStore,
   ) {}
 
-  /** Claims what is due and free, in one batch. Losers write nothing. */
+  /** Claims what is due and free, in one batch and one round trip. Losers write nothing. */
   async claimDue(due: readonly DueOccurrence[], instanceId: string): Promise<ClaimAnswers> {
     const sorted = [...due].sort(byKey);
     return this.partitions.makingSure(
       () => sorted.map(({ fireTime }) => fireTime),
-      () => this.whileLocked(sorted, (query) => this.insertDue(query, sorted, instanceId)),
+      () => this.claim(sorted, (candidates, instance) => this.insertDue(candidates, instance), instanceId),
     );
   }
 
   /** Claims runs that wait for their next attempt. At most one of a job that forbids overlap, and none beside a running one. */
   async claimWaiting(waiting: readonly WaitingRun[], instanceId: string): Promise<ClaimAnswers> {
-    const sorted = [...waiting].sort(byKey);
-    return this.whileLocked(sorted, (query) => this.startWaiting(query, sorted, instanceId));
+    return this.claim([...waiting].sort(byKey), (candidates, instance) => this.startWaiting(candidates, instance), instanceId);
   }
 
-  private async whileLocked<Result>(
-    candidates: readonly { jobName: string; overlap: OverlapPolicy }[],
-    work: (query: Query) => Promise<Result>,
-  ): Promise<Result> {
-    const guarded = [...new Set(candidates.filter(({ overlap }) => overlap !== 'allow').map(({ jobName }) => jobName))];
-    const { coordination } = this.database;
-    if (guarded.length === 0) return work(queryOn(coordination));
-    return inTransaction(coordination, async (query) => {
-      await this.lockJobs(query, guarded);
-      return work(query);
-    });
-  }
-
-  /** While it is held, no other replica starts or decides anything about these jobs. */
+  /** While they are held, no other replica starts or decides anything about these jobs. */
   async lockJobs(query: Query, names: readonly string[]): Promise<void> {
-    await lockNames(query, `nestjs-distributed-cron:job:${this.database.tables.schema}:`, names);
+    await lockNames(query, this.lockPrefix, names);
   }
 
-  private async insertDue(query: Query, due: readonly DueOccurrence[], instanceId: string): Promise<ClaimAnswers> {
+  /** @param statement the claim itself, given its candidates and the instance as JSON literals */
+  private async claim(
+    candidates: readonly (DueOccurrence | WaitingRun)[],
+    statement: (candidates: string, instanceId: string) => string,
+    instanceId: string,
+  ): Promise<ClaimAnswers> {
+    const guarded = [...new Set(candidates.filter(({ overlap }) => overlap !== 'allow').map(({ jobName }) => jobName))];
+    const rows = await inOneMessage<ClaimRow>(this.database.coordination, (json) => [
+      ...(guarded.length > 0 ? [lockStatement(json({ prefix: this.lockPrefix, names: guarded }))] : []),
+      statement(json(candidates), json(instanceId)),
+    ]);
+    return answers(rows);
+  }
+
+  private get lockPrefix(): string {
+    return `nestjs-distributed-cron:job:${this.database.tables.schema}:`;
+  }
+
+  private insertDue(candidates: string, instanceId: string): string {
     const { jobRuns, jobSchedule } = this.database.tables;
-    const rows = await query<ClaimRow>(
-      `with clock as materialized (
+    return `
+       with clock as materialized (
          select clock_timestamp() as now
        ),
        candidate as materialized (
@@ -113,8 +118,7 @@ export class ClaimStore {
                  and    other.job_name = due.job_name
                  and    other.status = 'running'
                  and    other.lease_until > clock.now) as busy_since
-         from   unnest($1::text[], $2::timestamptz[], $3::timestamptz[], $4::text[], $5::integer[])
-                  as due (job_name, fire_time, starts_at, overlap, lease_ms)
+         from   ${recordset(candidates, 'due')}
          cross  join clock
          left   join ${jobSchedule} schedule on schedule.name = due.job_name
          left   join ${jobRuns} run on run.job_name = due.job_name and run.fire_time = due.fire_time
@@ -140,7 +144,7 @@ export class ClaimStore {
          from   judged
          where  verdict = 'skipped'
          union  all
-         select job_name, fire_time, 'running', 'schedule', null, $6, 1, now, now + lease_ms * interval '1 millisecond', null
+         select job_name, fire_time, 'running', 'schedule', null, ${instanceId} #>> '{}', 1, now, now + lease_ms * interval '1 millisecond', null
          from   judged
          where  verdict = 'claimed'
          order  by 1, 2
@@ -155,27 +159,17 @@ export class ClaimStore {
               end as verdict
        from   judged
        left   join inserted on inserted.job_name = judged.job_name and inserted.fire_time = judged.fire_time
-       order  by judged.job_name, judged.fire_time`,
-      [
-        due.map((run) => run.jobName),
-        due.map((run) => run.fireTime.toISOString()),
-        due.map((run) => run.startsAt.toISOString()),
-        due.map((run) => run.overlap),
-        due.map((run) => run.leaseMs),
-        instanceId,
-      ],
-    );
-    return answers(rows);
+       order  by judged.job_name, judged.fire_time`;
   }
 
-  private async startWaiting(query: Query, waiting: readonly WaitingRun[], instanceId: string): Promise<ClaimAnswers> {
+  private startWaiting(candidates: string, instanceId: string): string {
     const { jobRuns } = this.database.tables;
-    const started = await query<ClaimRow>(
-      `update ${jobRuns} run
+    return `
+       update ${jobRuns} run
        set    status = 'running',
               reason = null,
               attempt = run.attempt + 1,
-              claimed_by = $6,
+              claimed_by = ${instanceId} #>> '{}',
               started_at = clock_timestamp(),
               finished_at = null,
               lease_until = clock_timestamp() + candidate.lease_ms * interval '1 millisecond',
@@ -190,8 +184,7 @@ export class ClaimStore {
                 'error', run.error) end
        from  (select waiting.*,
                      row_number() over (partition by waiting.job_name order by waiting.fire_time) as turn
-              from   unnest($1::text[], $2::timestamptz[], $3::integer[], $4::text[], $5::integer[])
-                       as waiting (job_name, fire_time, attempt, overlap, lease_ms)) candidate
+              from   ${recordset(candidates, 'waiting')}) candidate
        where  run.job_name = candidate.job_name
        and    run.fire_time = candidate.fire_time
        and    (candidate.overlap = 'allow' or candidate.turn = 1 and not exists (
@@ -203,18 +196,15 @@ export class ClaimStore {
        and    run.next_attempt_at <= clock_timestamp()
        and    run.attempt = candidate.attempt
        returning run.job_name, run.fire_time, run.attempt, run.releases, run.trigger, run.lease_until,
-                 null as reason, 'claimed' as verdict, clock_timestamp() as now`,
-      [
-        waiting.map((run) => run.jobName),
-        waiting.map((run) => run.fireTime.toISOString()),
-        waiting.map((run) => run.attempt),
-        waiting.map((run) => run.overlap),
-        waiting.map((run) => run.leaseMs),
-        instanceId,
-      ],
-    );
-    return answers(started);
+                 null as reason, 'claimed' as verdict, clock_timestamp() as now`;
   }
+}
+
+/** The candidates as a table: property by property, as they are named in TypeScript. */
+function recordset(candidates: string, alias: string): string {
+  return `(select "jobName" as job_name, "fireTime" as fire_time, "startsAt" as starts_at, attempt, overlap, "leaseMs" as lease_ms
+           from   jsonb_to_recordset(${candidates})
+                    as given ("jobName" text, "fireTime" timestamptz, "startsAt" timestamptz, attempt integer, overlap text, "leaseMs" integer)) ${alias}`;
 }
 
 interface ClaimRow {

@@ -2,6 +2,7 @@ import type { RunKey } from '../domain/run.js';
 import { queryOn, type Query } from './query.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 import type { WaitingRun } from './claim.store.js';
+import { receiptLockKey } from './receipt-lock.js';
 
 /** What this instance knows about the jobs whose runs it may reap and start. */
 export interface KnownJob {
@@ -51,6 +52,34 @@ export class ReaperStore {
       [jobNames],
     );
     return { databaseNow: row!.now, nextExpiry: row!.next_expiry, nextAttempt: row!.next_attempt };
+  }
+
+  /**
+   * Ends the transactions in which attempts whose lease ran out still hold a receipt: their process is frozen or gone,
+   * and what they would write is refused anyway.
+   * @returns how many were ended
+   */
+  async endStaleReceipts(jobNames: readonly string[]): Promise<number> {
+    const { jobRuns, schema } = this.database.tables;
+    const ended = await this.query(
+      `with stale as materialized (
+         select ${receiptLockKey(schema, 'job_name', 'fire_time', 'attempt')} as key
+         from   ${jobRuns}
+         where  status = 'running'
+         and    lease_until <= clock_timestamp()
+         and    job_name = any ($1::text[])
+       )
+       select pg_terminate_backend(held.pid)
+       from   pg_locks held
+       join   stale on stale.key = (held.classid::bigint << 32) | held.objid::bigint
+       join   pg_stat_activity backend on backend.pid = held.pid and backend.usename = current_user
+       where  held.locktype = 'advisory'
+       and    held.objsubid = 1
+       and    held.granted
+       and    held.database = (select oid from pg_database where datname = current_database())`,
+      [jobNames],
+    );
+    return ended.length;
   }
 
   /**

@@ -2,6 +2,7 @@ import type { EntityManager } from 'typeorm';
 import type { OwnedRun } from '../domain/run.js';
 import { fenceOf } from './fence.js';
 import { queryOn } from './query.js';
+import { receiptLockKey } from './receipt-lock.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 
 /** What a receipt stands for within its run. */
@@ -25,8 +26,7 @@ export class ReceiptStore {
 
   /**
    * Writes the receipt if the run is ours and it is not there; waits for a transaction that is about to write the same.
-   * A transaction that stays idle for a whole lease is ended by the server: a process that is frozen in the middle would
-   * otherwise keep the receipt from whoever takes over.
+   * The transaction can be told by its lock: whoever takes the run over ends it.
    */
   async open(manager: EntityManager, run: OwnedRun, key: ReceiptKey, idempotencyKey: string): Promise<ReceiptAnswer> {
     const { jobRuns, receipts } = this.database.tables;
@@ -51,8 +51,8 @@ export class ReceiptStore {
        )
        select exists (select from owned) as owned,
               exists (select from opened) as opened,
-              set_config('idle_in_transaction_session_timeout', $8, true)`,
-      [...fenceOf(run), key.entity, key.effect, idempotencyKey, String(run.leaseMs)],
+              pg_advisory_xact_lock_shared(${receiptLockKey(this.database.tables.schema, '$1::text', '$2::timestamptz', '$3::integer')})`,
+      [...fenceOf(run), key.entity, key.effect, idempotencyKey],
     );
     if (row!.opened) return { kind: 'opened' };
     if (!row!.owned) return { kind: 'refused' };
@@ -70,7 +70,8 @@ export class ReceiptStore {
 
   /**
    * The last statement before the commit: keeps the result, and holds the run so that nobody reaps it until the
-   * transaction ends.
+   * transaction ends. The lock lets heartbeats pass: were it stronger, a process that is busy with something else before
+   * its commit would hold up the renewal of all its leases.
    * @param result JSON, or null to keep none
    * @returns false when the run is no longer ours: the transaction must be rolled back
    */
@@ -97,7 +98,7 @@ export class ReceiptStore {
        and    attempt = $3
        and    claimed_by = $4
        and    lease_until > clock_timestamp()
-       for    share`,
+       for    key share`,
       fenceOf(run),
     );
     return owned.length === 1;

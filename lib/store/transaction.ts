@@ -35,11 +35,14 @@ const MOST_IDLE_MS = 5_000;
  * its transaction, and everybody else goes on.
  */
 export async function lockNames(query: Query, prefix: string, names: readonly string[]): Promise<void> {
-  await query(
-    `select set_config('idle_in_transaction_session_timeout', $3, true),
-            pg_advisory_xact_lock(hashtextextended($1 || name, 0))
-     from   unnest($2::text[]) with ordinality as wanted (name, position)
-     order  by position`,
-    [prefix, [...names].sort(), String(MOST_IDLE_MS)],
-  );
+  await query(lockStatement('$1::jsonb'), [JSON.stringify({ prefix, names: [...names].sort() })]);
+}
+
+/** @param wanted SQL for a jsonb with `prefix` and sorted `names` */
+export function lockStatement(wanted: string): string {
+  return `
+    select set_config('idle_in_transaction_session_timeout', '${MOST_IDLE_MS}', true),
+           pg_advisory_xact_lock(hashtextextended((${wanted} ->> 'prefix') || name, 0))
+    from   jsonb_array_elements_text(${wanted} -> 'names') with ordinality as wanted (name, position)
+    order  by position`;
 }

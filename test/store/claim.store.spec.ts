@@ -180,17 +180,21 @@ describe('trap 22: batches', () => {
   });
 });
 
-describe('a process frozen in the middle of a claim', () => {
+describe('a process frozen while it decides about a job', () => {
   it('keeps the job from the others for seconds, not until it wakes up', async () => {
     const job = newJob();
+    let freeze!: () => void;
     let thaw!: () => void;
+    const locked = new Promise<void>((resolve) => (freeze = resolve));
     const thawed = new Promise<void>((resolve) => (thaw = resolve));
     const frozen = inTransaction(stores.database.coordination, async (query) => {
       await stores.claims.lockJobs(query, [job]);
+      freeze();
       await thawed;
       await query('select 1');
     });
     const refused = expect(frozen).rejects.toThrow();
+    await locked;
     expect(await verdicts([due(job, secondsAgo(1))], 'B')).toEqual(['claimed']);
     thaw();
     await refused;

@@ -38,7 +38,7 @@ const FAILED: Ending = { status: 'failed', reason: null, error: { name: 'Error',
 const WRITES: [string, (run: OwnedRun) => Promise<boolean>][] = [
   ['completion', (run) => stores.runs.complete(run)],
   ['failure', (run) => stores.runs.end(run, FAILED)],
-  ['heartbeat', async (run) => (await renewLeases(heartbeat, stores.database.tables, [{ ...run, id: 'x', fireTime: run.fireTime.toISOString() }], 5_000)).has('x')],
+  ['heartbeat', async (run) => (await renewLeases(heartbeat, stores.database.tables, [{ ...run, id: 'x', fireTime: run.fireTime.toISOString() }], 5_000)).get('x')!.kind === 'renewed'],
   [
     'receipt',
     async (run) => {
@@ -85,9 +85,23 @@ describe('G3 the fence', () => {
     await change(runs[1]!, 'attempt = 2');
     const leases = runs.map((run, index) => ({ ...run, id: String(index), fireTime: run.fireTime.toISOString(), leaseMs: 500_000 }));
     const renewed = await renewLeases(heartbeat, stores.database.tables, leases, 5_000);
-    expect([...renewed.keys()].sort()).toEqual(['0', '2']);
-    expect((await row(runs[0]!))['lease_until']).toEqual(new Date(renewed.get('0')!));
-    expect(renewed.get('0')!).toBeGreaterThan(runs[0]!.leaseUntil.getTime());
+    expect([...renewed.values()].map(({ kind }) => kind)).toEqual(['renewed', 'lost', 'renewed']);
+    expect(renewed.get('0')).toEqual({ kind: 'renewed', leaseUntil: ((await row(runs[0]!))['lease_until'] as Date).getTime() });
+    expect(((await row(runs[0]!))['lease_until'] as Date).getTime()).toBeGreaterThan(runs[0]!.leaseUntil.getTime());
+  });
+
+  it('a row that somebody holds does not keep a heartbeat from renewing the others', async () => {
+    const [held, free] = [await owned(), await owned()];
+    const holder = new pg.Client({ connectionString: stores.test.url });
+    await holder.connect();
+    await holder.query('begin');
+    await holder.query('select from job_runs where job_name = $1 for update', [held.jobName]);
+    const leases = [held, free].map((run, index) => ({ ...run, id: String(index), fireTime: run.fireTime.toISOString() }));
+    const kinds = async () => [...(await renewLeases(heartbeat, stores.database.tables, leases, 5_000)).values()].map(({ kind }) => kind);
+    expect(await kinds()).toEqual(['held', 'renewed']);
+    await holder.query('rollback');
+    await holder.end();
+    expect(await kinds()).toEqual(['renewed', 'renewed']);
   });
 
   it('a completion says when, and a failure keeps its error and when to try again', async () => {

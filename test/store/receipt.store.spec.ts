@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import pg from 'pg';
 import type { EntityManager } from 'typeorm';
+import { renewLeases } from '../../lib/store/renew-leases.js';
 import type { OwnedRun } from '../../lib/domain/run.js';
 import { blocked } from '../support/gate.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
@@ -77,28 +79,37 @@ describe('G4 a receipt', () => {
     expect(await receipts()).toEqual([]);
   });
 
-  it('holds the run at the end: nobody can take it over until the transaction has ended', async () => {
+  it('holds the run at the end against whoever would take it over, not against a heartbeat', async () => {
+    const heartbeat = new pg.Client({ connectionString: stores.test.url });
+    await heartbeat.connect();
+    const lease = { ...run, id: 'x', fireTime: run.fireTime.toISOString() };
     await transaction(async (manager) => {
       await stores.receipts.open(manager, run, KEY, 'key');
       expect(await stores.receipts.close(manager, run, KEY, null)).toBe(true);
-      await expect(
-        stores.test.query(`with t as (select set_config('lock_timeout', '100ms', true)) update job_runs set status = 'dead' from t`),
-      ).rejects.toMatchObject({ code: '55P03' });
+      expect((await renewLeases(heartbeat, stores.database.tables, [lease], 5_000)).get('x')).toMatchObject({ kind: 'renewed' });
+      expect(await heartbeat.query('select from job_runs for update skip locked')).toMatchObject({ rowCount: 0 });
     });
+    expect(await heartbeat.query('select from job_runs for update skip locked')).toMatchObject({ rowCount: 1 });
+    await heartbeat.end();
   });
 
-  it('of a process frozen inside it is given up by the server after a lease, and the next attempt goes on', async () => {
+  it.each(['in the middle', 'just before its commit'])('of a process frozen %s is ended by the reaper, and the next attempt goes on', async (where) => {
     const short = await claimed(300);
+    let thaw!: () => void;
+    const thawed = new Promise<void>((resolve) => (thaw = resolve));
     const frozen = transaction(async (manager) => {
       await stores.receipts.open(manager, short, KEY, 'key');
-      await manager.query('create table if not exists effects (attempt integer)');
-      await manager.query('insert into effects values (1)');
-      await new Promise((resolve) => setTimeout(resolve, 3_000));
+      await manager.query('create table effects (attempt integer)');
+      if (where !== 'in the middle') expect(await stores.receipts.close(manager, short, KEY, null)).toBe(true);
+      await thawed;
       await manager.query('insert into effects values (1)');
     });
-    const ended = expect(frozen).rejects.toThrow();
-    await stores.test.query('select pg_sleep(0.6)');
-    expect(await stores.reaper.reap([{ name: 'job', maxAttempts: 3 }], 10)).toHaveLength(1);
+    const refused = expect(frozen).rejects.toThrow();
+    expect(await stores.reaper.endStaleReceipts(['job'])).toBe(0);
+    await stores.test.query('select pg_sleep(0.4)');
+    expect(await stores.reaper.endStaleReceipts(['other job'])).toBe(0);
+    expect(await stores.reaper.endStaleReceipts(['job'])).toBe(1);
+    for (let reaped = 0; reaped === 0; ) reaped = (await stores.reaper.reap([{ name: 'job', maxAttempts: 3 }], 10)).length;
     const [waiting] = await stores.reaper.waiting(['job'], 1);
     const { answers } = await stores.claims.claimWaiting([{ ...waiting!, overlap: 'forbid', leaseMs: 60_000 }], 'B');
     const next: OwnedRun = { ...short, attempt: answers[0]!.attempt!, instanceId: 'B', leaseMs: 60_000 };
@@ -106,7 +117,8 @@ describe('G4 a receipt', () => {
       expect((await stores.receipts.open(manager, next, KEY, 'key')).kind).toBe('opened');
     });
     expect(await receipts()).toMatchObject([{ attempt: 2, claimed_by: 'B' }]);
-    await ended;
+    thaw();
+    await refused;
     expect(await stores.test.query(`select to_regclass('effects') as effects`)).toEqual([{ effects: null }]);
   });
 });
