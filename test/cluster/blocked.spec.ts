@@ -1,7 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { Cluster, LEASE_MS } from './harness/cluster.js';
+import { Cluster } from './harness/cluster.js';
 import { everyTwentySeconds } from './harness/crons.js';
 import type { ReplicaJob } from './replica/settings.js';
+
+const LEASE_MS = 3_000;
 
 describe('a handler that blocks the event loop', () => {
   let cluster: Cluster;
@@ -12,6 +14,7 @@ describe('a handler that blocks the event loop', () => {
     const job: ReplicaJob = {
       name: 'report',
       cron: await everyTwentySeconds(cluster.ledger),
+      lease: LEASE_MS,
       steps: [{ receipt: 'before' }, { gate: 'begin' }, { blockMs: 3 * LEASE_MS }, { receipt: 'after' }],
     };
     const replicas = await cluster.startAll(['one', 'two'], { jobs: [job] });

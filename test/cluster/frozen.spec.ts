@@ -13,7 +13,8 @@ describe('a replica that is frozen past its leases, replaced and thawed', () => 
     const freeze: Step = { freezeTogether: 3 };
     const handlers: Record<string, { frozen: Step[]; next: Step[] }> = {
       'between-two-effects': {
-        frozen: [{ receipt: 'a' }, freeze, { receipt: 'b' }],
+        // It would stand at this gate if its effect were begun.
+        frozen: [{ receipt: 'a' }, freeze, { receipt: 'b', inside: [{ gate: 'b' }, { effect: 'b' }] }],
         next: [{ receipt: 'a' }, { gate: 'taken over' }, { receipt: 'b' }],
       },
       'inside-an-effect': {
@@ -63,10 +64,17 @@ describe('a replica that is frozen past its leases, replaced and thawed', () => 
 
   it('G3 G4 an owner that was replaced while inside an effect can’t commit it, also with its transaction intact', async () => {
     const cron = await everyTwentySeconds(cluster.ledger);
-    const job = (inside: Step[]): ReplicaJob[] => [{ name: 'job', cron, steps: [{ receipt: 'a', inside: [{ effect: 'a' }, ...inside] }] }];
-    const former = await cluster.start('former', { jobs: job([{ gate: 'inside' }]) });
-    const at = await former.atGate('inside');
-    const heir = await cluster.start('heir', { jobs: job([]) });
+    // The server leaves its transaction alone for the length of a lease.
+    const job = (steps: Step[]): ReplicaJob[] => [{ name: 'job', cron, lease: '20s', renewEvery: 500, steps }];
+    const former = await cluster.start('former', {
+      jobs: job([{ gate: 'begin' }, { receipt: 'a', inside: [{ effect: 'a' }, { gate: 'inside' }] }]),
+      // With its own run in hand it has no room to be its own heir.
+      scheduler: { maxConcurrentRuns: 1 },
+    });
+    const at = await former.atGate('begin');
+    const heir = await cluster.start('heir', { jobs: job([{ receipt: 'a' }]) });
+    former.open('begin', at);
+    await former.atGate('inside', at);
 
     await cluster.database.query('update job_runs set lease_until = clock_timestamp() where fire_time = $1', [at.fireTime.toISOString()]);
     await heir.event('run.claimed', { ...at, attempt: 2 });
@@ -74,6 +82,8 @@ describe('a replica that is frozen past its leases, replaced and thawed', () => 
       const waiting = await cluster.database.query(`select from pg_stat_activity where wait_event_type = 'Lock' and query like '%insert into%receipts%'`);
       return waiting.length === 1;
     });
+    // Its heartbeat is alive, and refused.
+    expect(await former.event('lease.lost', at)).toMatchObject({ cause: 'taken over' });
     former.open('inside', at);
 
     await former.event('run.refused', at);

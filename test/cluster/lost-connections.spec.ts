@@ -11,7 +11,7 @@ describe('replicas whose sessions are ended by the server', () => {
   afterEach(() => cluster.end());
 
   it('B21 G5 G14 an occurrence that throws, one whose process dies and one whose completion is cut off: the fourth runs on time', async () => {
-    const jobs = [{ name: 'job', cron: '*/5 * * * * *', backoff: '1h', steps: [{ gate: 'running' }] }];
+    const jobs = [{ name: 'job', cron: '*/5 * * * * *', lease: '5s', backoff: '1h', steps: [{ gate: 'running' }] }];
     await cluster.startAll(['one', 'two'], { jobs });
     const throws = await cluster.anyAtGate('running');
     const later = (slots: number): Omit<Attempt, 'attempt'> => ({ jobName: 'job', fireTime: new Date(throws.at.fireTime.getTime() + slots * 5_000) });

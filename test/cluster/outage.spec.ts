@@ -34,7 +34,7 @@ describe('replicas that lose the database', () => {
     const run = await cluster.ledger.run(at);
     expect(lost!.cause).toBe('expired');
     // One machine, one clock: the two can be compared. A busy one is late with its timers.
-    expect(lost!.at.getTime() - run.startedAt!.getTime()).toBeLessThan(SLACK_MS / 4);
+    expect(lost!.at.getTime() - run.startedAt!.getTime()).toBeLessThan(SLACK_MS);
 
     wire.mend();
     lonely.open('aborted', at);

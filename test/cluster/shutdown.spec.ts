@@ -1,7 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { Cluster, LEASE_MS } from './harness/cluster.js';
+import { Cluster } from './harness/cluster.js';
 import { everyTwentySeconds } from './harness/crons.js';
 import { eventually } from './harness/eventually.js';
+
+const LEASE_MS = 3_000;
 
 describe('a replica that is asked to end while its handler runs', () => {
   let cluster: Cluster;
@@ -10,7 +12,7 @@ describe('a replica that is asked to end while its handler runs', () => {
 
   it('B11 G13 keeps its lease until the handler has ended, which may take longer than a lease', async () => {
     const cron = await everyTwentySeconds(cluster.ledger);
-    const jobs = [{ name: 'mailing', cron, steps: [{ gate: 'running' }, { effect: 'mail' }] }];
+    const jobs = [{ name: 'mailing', cron, lease: LEASE_MS, steps: [{ gate: 'running' }, { effect: 'mail' }] }];
     const replicas = await cluster.startAll(['one', 'two'], { jobs, scheduler: { shutdownTimeout: '25s' } });
     const { replica, at } = await cluster.anyAtGate('running');
 
