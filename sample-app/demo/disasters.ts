@@ -3,7 +3,7 @@ import { nextFireTimes } from 'nestjs-distributed-cron';
 import { LEASE_MS } from '../src/schedules.js';
 import type { DatabaseClock } from './database-clock.js';
 import type { Fleet } from './fleet.js';
-import { MAILING, REPORT, type ExpectedJob } from './jobs.js';
+import { BALANCES, REPORT, type ExpectedJob } from './jobs.js';
 import type { Arrival, MailServer } from './mail-server.js';
 import type { Replica } from './replica.js';
 import type { WorkInHand } from './work-in-hand.js';
@@ -108,9 +108,9 @@ export class Disasters {
     return count;
   }
 
-  /** Nobody mails or reports, and nobody is about to: those jobs have had their share. */
+  /** Nothing but the cache is under way or about to be: the other jobs show other things. */
   private async quiet(): Promise<void> {
-    const long = this.expected.filter(({ job }) => job === MAILING || job === REPORT);
+    const long = this.expected.filter(({ job }) => job !== BALANCES);
     const soon = () => {
       const from = this.clock.now();
       return long.some(({ cron }) => nextFireTimes(cron, { timeZone: 'UTC', from, count: 1 })[0]!.getTime() - from.getTime() < 500);

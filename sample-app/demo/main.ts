@@ -29,6 +29,7 @@ async function show(args: Arguments): Promise<number> {
   const signal = interruption();
   const screen = openScreen(output);
   const cleanup = new Cleanup();
+  let interrupted = false;
   const demo = new Demo(args, { screen, colors: colorsFor(output, process.env), cleanup, signal, env: process.env });
   try {
     const verdict = await demo.run();
@@ -38,10 +39,12 @@ async function show(args: Arguments): Promise<number> {
     return verdict.held ? 0 : 1;
   } catch (error) {
     if (!signal.aborted) throw error;
+    interrupted = true;
     return INTERRUPTED;
   } finally {
     screen.close();
     for (const failure of await cleanup.run()) console.error(`Cleaning up: ${explain(failure)}`);
+    if (interrupted) screen.line('Interrupted before the verdict. Nothing is left running.');
   }
 }
 

@@ -1,9 +1,11 @@
-/** Something a person can put right: told in a sentence or two, without a stack trace. */
+import { SchedulerError } from 'nestjs-distributed-cron';
+
+/** Something that a person can put right: told in a sentence or two, without a stack trace. */
 export class Problem extends Error {}
 
-/** What to print about an error that ended the demo. */
+/** What to print about an error that ended the demo. Of an error that nobody foresaw, all there is. */
 export function explain(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  const expected = error instanceof Problem || error.constructor.name.endsWith('Error') && 'cause' in error;
-  return expected || !error.stack ? error.message : error.stack;
+  const isForeseen = error instanceof Problem || error instanceof SchedulerError;
+  return isForeseen ? error.message : (error.stack ?? error.message);
 }

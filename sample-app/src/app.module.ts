@@ -26,7 +26,7 @@ import { SETTINGS, type Settings } from './settings.js';
         schema,
         migrate: true,
         pollInterval: REAPER_PASS_MS,
-        shutdownTimeout: '8s',
+        shutdownTimeout: '3s',
         defaults: { lease: LEASE_MS, timeZone: 'UTC' },
       }),
     }),
