@@ -1,6 +1,12 @@
+import type { EventEmitter } from 'node:events';
 import pg from 'pg';
 
 type Query = (...args: unknown[]) => unknown;
+
+/** What pg's client keeps to itself. */
+interface Connected {
+  readonly connection: EventEmitter & { readonly stream: { destroy(error?: Error): void } };
+}
 
 /**
  * A kind of connection that is given up when an answer takes longer than so many milliseconds. pg itself only stops
@@ -12,6 +18,9 @@ export function clientWithPatience(patienceMs: number): typeof pg.Client {
     constructor(config: pg.ClientConfig) {
       // The pool hides the password from what copies its options.
       super({ ...config, password: config.password, query_timeout: patienceMs });
+      // pg reports a failed login (no password given, for one) and leaves its socket open, which keeps the process.
+      const { connection } = this as unknown as Connected;
+      connection.on('error', () => connection.stream.destroy());
       const query = this.query.bind(this) as Query;
       // pg has a dozen ways to call it; what matters is the promise that the pool's users wait for.
       this.query = ((...args: unknown[]) => {
@@ -25,6 +34,5 @@ export function clientWithPatience(patienceMs: number): typeof pg.Client {
 
 function giveUp(client: pg.Client, error: unknown): void {
   if (!(error instanceof Error) || error.message !== 'Query read timeout') return;
-  const { connection } = client as unknown as { connection: { stream: { destroy(error: Error): void } } };
-  connection.stream.destroy(error);
+  (client as unknown as Connected).connection.stream.destroy(error);
 }

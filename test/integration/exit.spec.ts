@@ -38,6 +38,7 @@ describe('a process ends by itself, with nothing left open, when its application
     ['bad job', { failed: 'InvalidJobsError' }],
     ['missing tables', { failed: 'MissingTablesError' }],
     ['unreachable', { failed: 'DatabaseConnectionError' }],
+    ['no password', { failed: 'DatabaseConnectionError' }],
     ['second scheduler', { failed: 'RepeatedModuleError' }],
     ['failing provider', { message: 'factory failed' }],
     ['failing onModuleInit', { message: 'onModuleInit failed' }],

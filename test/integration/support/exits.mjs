@@ -23,6 +23,7 @@ const STORIES = {
   'bad job': { before: () => decorate('0 25 * * *', { name: 'bad' }) },
   'missing tables': { options: { migrate: false, schema: 'nowhere' } },
   unreachable: { options: { connection: unreachable } },
+  'no password': { options: { connection: withoutPassword() } },
   'second scheduler': { imports: () => [scheduler()] },
   'failing provider': { providers: [{ provide: 'broken', useFactory: () => Promise.reject(new Error('factory failed')) }] },
   'failing onModuleInit': { providers: [broken('onModuleInit')] },
@@ -45,6 +46,12 @@ try {
 
 function decorate(expression, options) {
   DistributedCron(expression, options)(Jobs.prototype, 'run', Object.getOwnPropertyDescriptor(Jobs.prototype, 'run'));
+}
+
+function withoutPassword() {
+  const url = new URL(process.env.DATABASE_URL ?? unreachable);
+  url.password = '';
+  return url.href;
 }
 
 function say(what) {
