@@ -12,8 +12,11 @@ beforeAll(async () => {
 afterEach(closeApps);
 afterAll(() => database.drop());
 
-/** What each run saw, and the instance it ran on. */
-const seen: { run: CronRun; request: unknown; instance: object }[] = [];
+/** What each run of a job saw, and the instance it ran on. */
+const seen = new Map<string, { run: CronRun; request: unknown; instance: object }[]>();
+function see(run: CronRun, request: unknown, instance: object): void {
+  seen.set(run.jobName, [...(seen.get(run.jobName) ?? []), { run, request, instance }]);
+}
 
 @Injectable({ scope: Scope.REQUEST })
 class Tenant {
@@ -24,45 +27,66 @@ class Tenant {
 class RequestScoped {
   constructor(@Inject(REQUEST) private readonly request: unknown) {}
 
-  @DistributedCron('* * * * * *', { name: 'scoped' })
+  @DistributedCron('* * * * * *')
   run(run: CronRun) {
-    seen.push({ run, request: this.request, instance: this });
+    see(run, this.request, this);
   }
 }
 
+@Injectable({ scope: Scope.REQUEST })
+class UnderAnotherToken {
+  constructor(@Inject(REQUEST) private readonly request: unknown) {}
+
+  @DistributedCron('* * * * * *')
+  run(run: CronRun) {
+    see(run, this.request, this);
+  }
+}
+
+/** There is no strategy to share it by, so it is made for each run. */
+@Injectable({ scope: Scope.REQUEST, durable: true })
+class Durable {
+  constructor(@Inject(REQUEST) private readonly request: unknown) {}
+
+  @DistributedCron('* * * * * *')
+  run(run: CronRun) {
+    see(run, this.request, this);
+  }
+}
+
+class ByDependency {
+  constructor(protected readonly tenant: Tenant) {}
+
+  @DistributedCron('* * * * * *')
+  run(run: CronRun) {
+    see(run, this.tenant.request, this);
+  }
+}
 @Injectable()
-class Dependent {
-  constructor(private readonly tenant: Tenant) {}
-
-  @DistributedCron('* * * * * *', { name: 'scoped' })
-  run(run: CronRun) {
-    seen.push({ run, request: this.tenant.request, instance: this });
+class Dependent extends ByDependency {
+  constructor(tenant: Tenant) {
+    super(tenant);
   }
 }
-
 @Controller()
-class Web {
-  constructor(private readonly tenant: Tenant) {}
-
-  @DistributedCron('* * * * * *', { name: 'scoped' })
-  run(run: CronRun) {
-    seen.push({ run, request: this.tenant.request, instance: this });
+class Web extends ByDependency {
+  constructor(tenant: Tenant) {
+    super(tenant);
   }
 }
 
 describe('a handler is resolved anew for each run, and REQUEST is the run, of', () => {
-  it.each([
-    ['a request-scoped provider', { providers: [RequestScoped] }],
-    ['a request-scoped provider under another token', { providers: [{ provide: 'jobs', useClass: RequestScoped }] }],
-    ['a provider that depends on one', { providers: [Tenant, Dependent] }],
-    ['a controller that depends on one', { providers: [Tenant], controllers: [Web] }],
-  ])('%s', async (_what, metadata) => {
-    seen.length = 0;
-    const app = await startApp(database, metadata);
-    await nextRun(app, 'scoped');
-    await nextRun(app, 'scoped');
-    expect(seen.map(({ request, run }) => request === run && run instanceof CronRun)).toEqual(seen.map(() => true));
-    expect(new Set(seen.map(({ instance }) => instance)).size).toBe(seen.length);
+  const JOBS = [RequestScoped, UnderAnotherToken, Durable, Dependent, Web].map(({ name }) => `${name}.run`);
+
+  it('request-scoped and durable providers, and providers and controllers that depend on one', async () => {
+    const providers = [Tenant, RequestScoped, { provide: 'jobs', useClass: UnderAnotherToken }, Durable, Dependent];
+    const app = await startApp(database, { providers, controllers: [Web] });
+    await Promise.all(JOBS.map(async (job) => [await nextRun(app, job), await nextRun(app, job)]));
+    for (const job of JOBS) {
+      const runs = seen.get(job)!;
+      expect(runs.map(({ request, run }) => request === run && run instanceof CronRun)).toEqual(runs.map(() => true));
+      expect(new Set(runs.map(({ instance }) => instance)).size).toBe(runs.length);
+    }
   });
 });
 
@@ -97,23 +121,6 @@ describe('a transient provider', () => {
     const runs = await database.query(`select from job_runs where job_name = 'transient' and status <> 'skipped'`);
     expect(lines.length).toBeGreaterThanOrEqual(runs.length);
     expect(lines.length - runs.length).toBeLessThanOrEqual(1);
-  });
-});
-
-describe('a durable provider', () => {
-  it('is made for each run, as there is no strategy to share it by', async () => {
-    const instances: object[] = [];
-    @Injectable({ scope: Scope.REQUEST, durable: true })
-    class Durable {
-      @DistributedCron('* * * * * *', { name: 'durable' })
-      run() {
-        instances.push(this);
-      }
-    }
-    const app = await startApp(database, { providers: [Durable] });
-    await nextRun(app, 'durable');
-    await nextRun(app, 'durable');
-    expect(new Set(instances).size).toBe(instances.length);
   });
 });
 
