@@ -5,7 +5,8 @@ import type { RunTrigger } from './run.js';
 export interface CronRunFacts {
   readonly jobName: string;
   readonly fireTime: Date;
-  readonly previousFireTime: Date | null;
+  /** Computed when it is asked for. */
+  readonly previousFireTime: () => Date | null;
   readonly attempt: number;
   readonly trigger: RunTrigger;
   readonly signal: AbortSignal;
@@ -18,8 +19,6 @@ export class CronRun {
   readonly jobName: string;
   /** The instant the occurrence was due: the same for every attempt, wherever it runs. */
   readonly fireTime: Date;
-  /** The fire time before this one, whether or not it ran; null when there is none. */
-  readonly previousFireTime: Date | null;
   /** 1, 2, … */
   readonly attempt: number;
   /** `schedule`: at its time. `catch-up`: later, after a gap. */
@@ -30,21 +29,25 @@ export class CronRun {
    * receipts is accepted after a lost lease.
    */
   readonly signal: AbortSignal;
-  private readonly lease: () => Date;
+  readonly #facts: CronRunFacts;
 
   constructor(facts: CronRunFacts) {
     this.jobName = facts.jobName;
     this.fireTime = facts.fireTime;
-    this.previousFireTime = facts.previousFireTime;
     this.attempt = facts.attempt;
     this.trigger = facts.trigger;
     this.signal = facts.signal;
-    this.lease = facts.leaseUntil;
+    this.#facts = facts;
   }
 
   /** Until when the run is safe without another heartbeat, by the database's clock. */
   get leaseUntil(): Date {
-    return this.lease();
+    return this.#facts.leaseUntil();
+  }
+
+  /** The fire time before this one, whether or not it ran; null when there is none. */
+  get previousFireTime(): Date | null {
+    return this.#facts.previousFireTime();
   }
 
   /**

@@ -75,11 +75,13 @@ export class ExecutorService {
 
   private cronRun(run: InFlightRun, { definition }: RegisteredJob): CronRun {
     const { jobName, fireTime, attempt, trigger } = run.owned;
-    const previous = definition.schedule.previousBefore(fireTime.getTime());
     return new CronRun({
       jobName,
       fireTime,
-      previousFireTime: previous === null ? null : new Date(previous),
+      previousFireTime: () => {
+        const previous = definition.schedule.previousBefore(fireTime.getTime());
+        return previous === null ? null : new Date(previous);
+      },
       attempt,
       trigger,
       signal: run.signal,

@@ -6,6 +6,9 @@ import type { Candidate } from '../execution/claim.service.js';
 /** How many occurrences of one job are claimed in one batch at most. */
 const MOST_AT_ONCE = 60;
 
+/** Fire times are whole seconds. */
+const SHORTEST_GAP_MS = 1_000;
+
 /**
  * How far this instance knows one job to be decided, and what comes next. The next fire time always follows from the
  * last decided one, never from "now": a timer that wakes early finds nothing due and loses nothing.
@@ -39,8 +42,10 @@ export class JobTimeline {
   /** What is due and undecided, oldest first. */
   due(now: number): Candidate[] {
     const due: Candidate[] = [];
-    for (let next = this.next; next && next.startsAt <= now && due.length < MOST_AT_ONCE; next = this.candidateAfter(next.fireTime)) {
+    for (let next = this.next; next && next.startsAt <= now && due.length < MOST_AT_ONCE; ) {
       due.push(next);
+      // Date arithmetic before the claim delays the start: where nothing else can be due, it is not done.
+      next = next.fireTime + SHORTEST_GAP_MS <= now ? this.candidateAfter(next.fireTime) : null;
     }
     return due;
   }
