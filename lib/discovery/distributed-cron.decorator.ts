@@ -22,6 +22,8 @@ const RUN_PARAMETER = '99:0';
  * The declaration belongs to the class and the method's name, so that it survives other decorators that wrap the method;
  * a subclass inherits it, also when it overrides the method, and replaces it by decorating again.
  *
+ * What a request-scoped `useFactory` returns has no class before a run and is not found; give Nest the class.
+ *
  * Guards, pipes, interceptors and filters bound on the method or its class apply; global ones do not. An error that a
  * filter answers with a value counts as handled.
  *
