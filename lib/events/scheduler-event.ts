@@ -38,6 +38,8 @@ export type SchedulerFact =
   | ({ readonly type: 'receipt.written'; readonly entity: string; readonly effect: string } & AttemptFacts)
   /** The effect was there already: it was not repeated. */
   | ({ readonly type: 'receipt.duplicate'; readonly entity: string; readonly effect: string } & AttemptFacts)
+  /** The run was no longer ours: neither receipt nor effect was written. */
+  | ({ readonly type: 'receipt.refused'; readonly entity: string; readonly effect: string } & AttemptFacts)
   | { readonly type: 'partition.created'; readonly names: readonly string[] }
   /** A periodic duty failed; it goes on by itself. `failures` counts those in a row. */
   | { readonly type: 'loop.failed'; readonly loop: string; readonly error: StoredError; readonly failures: number }

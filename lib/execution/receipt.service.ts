@@ -71,15 +71,17 @@ export class ReceiptService {
     return dataSource.transaction(async (manager): Promise<OnceOutcome<Result>> => {
       const answer = await this.store.open(manager, run.owned, key, idempotencyKey(run.owned, key.entity, key.effect));
       if (answer.kind === 'there') return { applied: false, result: answer.result as Result | undefined };
-      if (answer.kind === 'refused') throw this.refused(run);
+      if (answer.kind === 'refused') throw this.refused(run, key);
       const result = await effect(manager);
       // Whoever lost the run while the effect was under way must not commit it.
-      if (!(await this.store.close(manager, run.owned, key, storableJson(result)))) throw this.refused(run);
+      if (!(await this.store.close(manager, run.owned, key, storableJson(result)))) throw this.refused(run, key);
       return { applied: true, result };
     });
   }
 
-  private refused(run: InFlightRun): LeaseLostError {
+  private refused(run: InFlightRun, key: ReceiptKey): LeaseLostError {
+    const { jobName, fireTime, attempt } = run.owned;
+    this.events.emit({ type: 'receipt.refused', jobName, fireTime, attempt, ...key });
     this.runs.lose(run, 'taken over');
     return new LeaseLostError(run.owned, 'taken over');
   }

@@ -5,6 +5,7 @@ import { SchedulerEvents } from '../events/scheduler-events.js';
 import { HeartbeatService } from '../execution/heartbeat.service.js';
 import { PartitionsService } from '../maintenance/partitions.service.js';
 import { ReaperService } from '../maintenance/reaper.service.js';
+import { CatchUpService } from '../scheduling/catch-up.service.js';
 import { TickerService } from '../scheduling/ticker.service.js';
 import { WatermarkService } from '../scheduling/watermark.service.js';
 
@@ -15,6 +16,7 @@ export class Duties {
 
   constructor(
     private readonly ticker: TickerService,
+    private readonly catchUps: CatchUpService,
     private readonly reaper: ReaperService,
     private readonly watermarks: WatermarkService,
     private readonly partitions: PartitionsService,
@@ -27,13 +29,13 @@ export class Duties {
     await this.partitions.makeAhead();
     await this.heartbeat.start();
     this.wakeUps = this.events.subscribe((event) => this.wake(event));
-    for (const duty of [this.partitions, this.watermarks, this.reaper, this.ticker]) duty.start();
+    for (const duty of [this.partitions, this.watermarks, this.reaper, this.catchUps, this.ticker]) duty.start();
   }
 
   /** Claims nothing more, whatever is still running. */
   async stopClaiming(): Promise<void> {
     this.wakeUps?.unsubscribe();
-    await Promise.all([this.ticker.stop(), this.reaper.stop(), this.partitions.stop()]);
+    await Promise.all([this.ticker.stop(), this.catchUps.stop(), this.reaper.stop(), this.partitions.stop()]);
   }
 
   /** The heartbeat ends last: until then, what still runs keeps its lease. */
@@ -50,7 +52,8 @@ export class Duties {
         this.reaper.wakeWithin(event.retryInMs);
         return this.ticker.runEnded();
       case 'run.missed':
-        return this.reaper.wake();
+        this.reaper.wake();
+        return this.ticker.runEnded();
       case 'run.completed':
       case 'run.dead':
       case 'run.refused':

@@ -51,6 +51,8 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
       return { level: 'warn', text: `${run(event)} attempt ${event.attempt}: its ${event.write} was refused, the run is no longer ours` };
     case 'receipt.duplicate':
       return { level: 'debug', text: `${run(event)} ${event.entity} (${event.effect}) was done already` };
+    case 'receipt.refused':
+      return { level: 'warn', text: `${run(event)} attempt ${event.attempt}: the receipt for ${event.entity} (${event.effect}) was refused, the run is no longer ours` };
     case 'partition.created':
       return { level: 'log', text: `Made partitions ${event.names.join(', ')}` };
     case 'loop.failed':

@@ -1,32 +1,90 @@
-import { Injectable } from '@nestjs/common';
-import { planCatchUp } from '../domain/catch-up.js';
+import { Inject, Injectable } from '@nestjs/common';
+import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
+import { planCatchUp, type CatchUpPlan } from '../domain/catch-up.js';
+import type { JobDefinition } from '../domain/job-definition.js';
+import { describeError } from '../domain/stored-error.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
+import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
+import { DatabaseTime } from '../runtime/database-time.js';
+import { Loop } from '../runtime/loop.js';
 import { CatchUpStore } from '../store/catch-up.store.js';
 import type { JobTimeline } from './job-timeline.js';
+import { Timelines } from './timelines.js';
 
-/** Decides about occurrences that nobody ran in time: after an outage, a freeze, or when every replica was down. */
+/** How soon a job is looked at again that another replica was deciding about. */
+const LOOK_AGAIN_MS = 250;
+
+/**
+ * Decides about occurrences that nobody ran in time: after an outage, a freeze, or when every replica was down. A duty of
+ * its own, so that thousands of missed occurrences delay none that is due now.
+ */
 @Injectable()
 export class CatchUpService {
-  constructor(
-    private readonly store: CatchUpStore,
-    private readonly events: SchedulerEvents,
-  ) {}
+  private readonly loop: Loop;
 
-  /** Leaves every missed occurrence of the job decided: recorded, or queued for whoever has room. */
-  async catchUp(timeline: JobTimeline): Promise<void> {
+  constructor(
+    @Inject(SCHEDULER_OPTIONS) options: ResolvedSchedulerOptions,
+    private readonly timelines: Timelines,
+    private readonly store: CatchUpStore,
+    private readonly time: DatabaseTime,
+    private readonly events: SchedulerEvents,
+  ) {
+    this.loop = new Loop(() => this.catchUp(), {
+      maxSleepMs: options.pollIntervalMs,
+      onFailure: (error, failures) => events.emit({ type: 'loop.failed', loop: 'catch-up', error: describeError(error), failures }),
+      onRecovery: () => events.emit({ type: 'loop.recovered', loop: 'catch-up' }),
+    });
+  }
+
+  start(): void {
+    this.loop.start();
+  }
+
+  async stop(): Promise<void> {
+    await this.loop.stop();
+  }
+
+  wake(): void {
+    this.loop.wake();
+  }
+
+  /** One pass over the jobs with missed occurrences; one job's trouble is not the others'. @returns milliseconds to the next */
+  async catchUp(): Promise<number> {
+    const failures: unknown[] = [];
+    let decided = true;
+    for (const timeline of this.timelines.missed(this.time.now())) {
+      await this.decide(timeline).then(
+        (done) => (decided &&= done),
+        (error: unknown) => failures.push(error),
+      );
+    }
+    if (failures.length > 0) throw failures[0];
+    return decided ? Infinity : LOOK_AGAIN_MS;
+  }
+
+  /**
+   * Leaves every missed occurrence of the job decided: recorded, or queued for whoever has room.
+   * @returns false when another replica is at it
+   */
+  private async decide(timeline: JobTimeline): Promise<boolean> {
     const { job } = timeline;
     const plan = await this.store.decide(job, timeline.decidedUntil, (seen) => planCatchUp(job.schedule, seen, seen.decided, job));
+    if (!plan) return false;
     timeline.decideUntil(plan.decidedUntil);
-    const spans = [...plan.record, ...plan.run.map((fireTime) => ({ from: fireTime, until: fireTime, count: 0 }))];
-    if (spans.length > 0) {
-      this.events.emit({
-        type: 'run.missed',
-        jobName: job.name,
-        queued: plan.run.map((fireTime) => new Date(fireTime)),
-        recorded: plan.record.reduce((sum, { count }) => sum + count, 0),
-        from: new Date(Math.min(...spans.map(({ from }) => from))),
-        until: new Date(Math.max(...spans.map(({ until }) => until))),
-      });
-    }
+    this.report(job, plan);
+    return true;
+  }
+
+  private report(job: JobDefinition, { run, record }: CatchUpPlan): void {
+    const spans = [...record, ...run.map((fireTime) => ({ from: fireTime, until: fireTime }))];
+    if (spans.length === 0) return;
+    this.events.emit({
+      type: 'run.missed',
+      jobName: job.name,
+      queued: run.map((fireTime) => new Date(fireTime)),
+      recorded: record.reduce((sum, { count }) => sum + count, 0),
+      from: new Date(Math.min(...spans.map(({ from }) => from))),
+      until: new Date(Math.max(...spans.map(({ until }) => until))),
+    });
   }
 }

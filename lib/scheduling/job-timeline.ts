@@ -34,6 +34,10 @@ export class JobTimeline {
     return this.next?.startsAt ?? null;
   }
 
+  isDue(now: number): boolean {
+    return this.next !== null && this.next.startsAt <= now;
+  }
+
   /** True when the next undecided occurrence is not merely late but missed. */
   isMissed(now: number): boolean {
     return this.next !== null && this.next.fireTime <= missedUntil(now, this.job);

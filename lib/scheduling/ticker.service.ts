@@ -10,7 +10,6 @@ import { DatabaseTime } from '../runtime/database-time.js';
 import { Loop } from '../runtime/loop.js';
 import { CatchUpService } from './catch-up.service.js';
 import { ClaimOrder } from './claim-order.js';
-import type { JobTimeline } from './job-timeline.js';
 import { Timelines } from './timelines.js';
 
 /** How soon an occurrence is looked at again that could not be decided: too early, or in the way of a late run. */
@@ -54,13 +53,13 @@ export class TickerService {
     if (this.undecided) this.loop.wake();
   }
 
-  /** Claims and starts what is due, then decides what was missed. @returns milliseconds to the next due instant */
+  /** Claims and starts what is due. What was missed is the catch-up's. @returns milliseconds to the next due instant */
   async tick(): Promise<number> {
-    const due = this.timelines.due(this.time.now());
-    const missed = due.filter((timeline) => timeline.isMissed(this.time.now()));
-    const live = due.filter((timeline) => !missed.includes(timeline));
-    this.undecided = await this.claim(live.flatMap((timeline) => timeline.due(this.time.now())));
-    await this.catchUp(missed);
+    const now = this.time.now();
+    const missed = this.timelines.missed(now).length > 0;
+    if (missed) this.catchUps.wake();
+    const left = await this.claim(this.timelines.live(now).flatMap((timeline) => timeline.due(now)));
+    this.undecided = left || missed;
     return this.undecided ? LOOK_AGAIN_MS : Math.max(0, this.timelines.nextDueAt - this.time.now());
   }
 
@@ -83,12 +82,5 @@ export class TickerService {
       if (!stuck.has(job.name)) timelines.get(job.name)!.decideUntil(fireTime);
     });
     return stuck.size > 0;
-  }
-
-  /** One job's trouble is not the others'. */
-  private async catchUp(missed: readonly JobTimeline[]): Promise<void> {
-    const failures: unknown[] = [];
-    for (const timeline of missed) await this.catchUps.catchUp(timeline).catch((error: unknown) => failures.push(error));
-    if (failures.length > 0) throw failures[0];
   }
 }

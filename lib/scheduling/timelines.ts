@@ -14,9 +14,14 @@ export class Timelines {
     return [...this.timelines.values()];
   }
 
-  /** Those with something to start now. */
-  due(now: number): JobTimeline[] {
-    return this.list().filter(({ dueAt }) => dueAt !== null && dueAt <= now);
+  /** Those with something to start now, on time or merely late. */
+  live(now: number): JobTimeline[] {
+    return this.list().filter((timeline) => timeline.isDue(now) && !timeline.isMissed(now));
+  }
+
+  /** Those with something that should have run long ago. */
+  missed(now: number): JobTimeline[] {
+    return this.list().filter((timeline) => timeline.isDue(now) && timeline.isMissed(now));
   }
 
   /** When the next occurrence of any job may start, milliseconds; Infinity when there is none. */

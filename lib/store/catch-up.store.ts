@@ -1,12 +1,11 @@
 import type { CatchUpPlan, DecidedSpan } from '../domain/catch-up.js';
 import type { JobDefinition } from '../domain/job-definition.js';
-import type { ClaimStore } from './claim.store.js';
 import type { PartitionStore } from './partition.store.js';
 import type { Query } from './query.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
-import { inTransaction } from './transaction.js';
+import { inTransaction, tryLockName } from './transaction.js';
 
-/** What is decided already, seen under the job's lock. */
+/** What is decided already, seen while nobody else decides. */
 export interface DecidedWindow {
   /** The database's clock, milliseconds. */
   readonly now: number;
@@ -15,22 +14,25 @@ export interface DecidedWindow {
   readonly decided: readonly DecidedSpan[];
 }
 
-/** Writes what becomes of missed occurrences. Replicas that start together plan one after the other, each on what it finds. */
+/** Writes what becomes of missed occurrences. Of replicas that start together one decides; the others find it done. */
 export class CatchUpStore {
   constructor(
     private readonly database: SchedulerDatabase,
     private readonly partitions: PartitionStore,
-    private readonly claims: ClaimStore,
   ) {}
 
-  /** Plans and writes in one transaction behind the job's lock. Runs are written as queued: whoever has room claims them. */
-  async decide(job: JobDefinition, from: number, plan: (seen: DecidedWindow) => CatchUpPlan): Promise<CatchUpPlan> {
-    let planned: CatchUpPlan;
+  /**
+   * Plans and writes in one transaction. Runs are written as queued: whoever has room claims them. The lock is the
+   * catch-up's own and not waited for: claims go on beside it, also while whoever holds it is busy or frozen.
+   * @returns null when another replica is deciding about the job right now
+   */
+  async decide(job: JobDefinition, from: number, plan: (seen: DecidedWindow) => CatchUpPlan): Promise<CatchUpPlan | null> {
+    let planned: CatchUpPlan = { run: [], record: [], decidedUntil: from };
     return this.partitions.makingSure(
       () => [...planned.run, ...planned.record.map((gap) => gap.until)].map((fireTime) => new Date(fireTime)),
       () =>
         inTransaction(this.database.coordination, async (query) => {
-          await this.claims.lockJobs(query, [job.name]);
+          if (!(await tryLockName(query, `nestjs-distributed-cron:catch-up:${this.database.tables.schema}:${job.name}`))) return null;
           planned = plan(await this.look(query, job, from));
           await this.write(query, job, planned);
           await this.advance(query, job, planned.decidedUntil);

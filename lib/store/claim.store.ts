@@ -2,9 +2,7 @@ import type { OverlapPolicy } from '../domain/job-definition.js';
 import type { RunKey, RunTrigger } from '../domain/run.js';
 import { inOneMessage } from './one-message.js';
 import type { PartitionStore } from './partition.store.js';
-import type { Query } from './query.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
-import { lockNames, lockStatement } from './transaction.js';
 
 /** An occurrence somebody should claim. */
 export interface DueOccurrence extends RunKey {
@@ -76,11 +74,6 @@ export class ClaimStore {
     return this.claim([...waiting].sort(byKey), (candidates, instance) => this.startWaiting(candidates, instance), instanceId);
   }
 
-  /** While they are held, no other replica starts or decides anything about these jobs. */
-  async lockJobs(query: Query, names: readonly string[]): Promise<void> {
-    await lockNames(query, this.lockPrefix, names);
-  }
-
   /** @param statement the claim itself, given its candidates and the instance as JSON literals */
   private async claim(
     candidates: readonly (DueOccurrence | WaitingRun)[],
@@ -89,14 +82,19 @@ export class ClaimStore {
   ): Promise<ClaimAnswers> {
     const guarded = [...new Set(candidates.filter(({ overlap }) => overlap !== 'allow').map(({ jobName }) => jobName))];
     const rows = await inOneMessage<ClaimRow>(this.database.coordination, (json) => [
-      ...(guarded.length > 0 ? [lockStatement(json({ prefix: this.lockPrefix, names: guarded }))] : []),
+      ...(guarded.length > 0 ? [this.lockJobs(json(guarded))] : []),
       statement(json(candidates), json(instanceId)),
     ]);
     return answers(rows);
   }
 
-  private get lockPrefix(): string {
-    return `nestjs-distributed-cron:job:${this.database.tables.schema}:`;
+  /** In the order of the names: two replicas that lock the same jobs in different orders would wait for each other. */
+  private lockJobs(names: string): string {
+    const prefix = `nestjs-distributed-cron:job:${this.database.tables.schema}:`.replaceAll("'", "''");
+    return `
+       select pg_advisory_xact_lock(hashtextextended('${prefix}' || name, 0))
+       from   jsonb_array_elements_text(${names}) with ordinality as job (name, position)
+       order  by position`;
   }
 
   private insertDue(candidates: string, instanceId: string): string {

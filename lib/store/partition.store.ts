@@ -2,7 +2,7 @@ import { monthOf, nextMonth } from '../domain/months.js';
 import { queryOn, type Query } from './query.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 import { isMissingPartition } from './sql-state.js';
-import { inTransaction, lockNames } from './transaction.js';
+import { inTransaction, lockName } from './transaction.js';
 
 const PARTITIONED = ['job_runs', 'receipts'] as const;
 
@@ -19,7 +19,7 @@ export class PartitionStore {
     const wanted = months.flatMap((month) => PARTITIONED.map((table) => new Partition(table, new Date(month))));
     if ((await this.missing(wanted, queryOn(this.database.coordination))).length === 0) return [];
     return inTransaction(this.database.coordination, async (query) => {
-      await lockNames(query, 'nestjs-distributed-cron:partitions:', [this.database.tables.schema]);
+      await lockName(query, `nestjs-distributed-cron:partitions:${this.database.tables.schema}`);
       const missing = await this.missing(wanted, query);
       for (const partition of missing) await this.create(partition, query);
       return missing.map((partition) => partition.name);

@@ -26,8 +26,8 @@ export const STORE_PROVIDERS: Provider[] = [
   },
   {
     provide: CatchUpStore,
-    inject: [SchedulerDatabase, PartitionStore, ClaimStore],
-    useFactory: (database: SchedulerDatabase, partitions: PartitionStore, claims: ClaimStore) => new CatchUpStore(database, partitions, claims),
+    inject: [SchedulerDatabase, PartitionStore],
+    useFactory: (database: SchedulerDatabase, partitions: PartitionStore) => new CatchUpStore(database, partitions),
   },
   {
     provide: JOB_RUN_REPOSITORY,

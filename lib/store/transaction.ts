@@ -29,20 +29,24 @@ export async function inTransaction<Result>(
 const MOST_IDLE_MS = 5_000;
 
 /**
- * Holds names until the transaction ends. Transaction-level, so that it works behind a pooler that hands the connection
- * to somebody else after each transaction. Taken in the order of the names: two replicas that take the same ones in
- * different orders would wait for each other. A process that is frozen while it holds them loses them: the server ends
- * its transaction, and everybody else goes on.
+ * Holds a name until the transaction ends, waiting for whoever holds it. Transaction-level, so that it works behind a
+ * pooler that hands the connection to somebody else after each transaction. A process that is frozen while it holds the
+ * name loses it: the server ends its transaction, and everybody else goes on.
  */
-export async function lockNames(query: Query, prefix: string, names: readonly string[]): Promise<void> {
-  await query(lockStatement('$1::jsonb'), [JSON.stringify({ prefix, names: [...names].sort() })]);
+export async function lockName(query: Query, name: string): Promise<void> {
+  await query(
+    `select set_config('idle_in_transaction_session_timeout', $2, true),
+            pg_advisory_xact_lock(hashtextextended($1, 0))`,
+    [name, String(MOST_IDLE_MS)],
+  );
 }
 
-/** @param wanted SQL for a jsonb with `prefix` and sorted `names` */
-export function lockStatement(wanted: string): string {
-  return `
-    select set_config('idle_in_transaction_session_timeout', '${MOST_IDLE_MS}', true),
-           pg_advisory_xact_lock(hashtextextended((${wanted} ->> 'prefix') || name, 0))
-    from   jsonb_array_elements_text(${wanted} -> 'names') with ordinality as wanted (name, position)
-    order  by position`;
+/** Like {@link lockName}, without waiting. @returns false when somebody else holds the name */
+export async function tryLockName(query: Query, name: string): Promise<boolean> {
+  const [row] = await query<{ locked: boolean }>(
+    `select set_config('idle_in_transaction_session_timeout', $2, true),
+            pg_try_advisory_xact_lock(hashtextextended($1, 0)) as locked`,
+    [name, String(MOST_IDLE_MS)],
+  );
+  return row!.locked;
 }

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Cluster } from './harness/cluster.js';
-import { everyTwentySeconds } from './harness/crons.js';
+import { everyTenSeconds } from './harness/crons.js';
 import type { ReplicaJob } from './replica/settings.js';
 
 const LEASE_MS = 3_000;
@@ -13,7 +13,7 @@ describe('a handler that blocks the event loop', () => {
   it('G6 keeps its run for three leases: no second attempt begins, and its end is accepted', async () => {
     const job: ReplicaJob = {
       name: 'report',
-      cron: await everyTwentySeconds(cluster.ledger),
+      cron: await everyTenSeconds(cluster.ledger),
       lease: LEASE_MS,
       steps: [{ receipt: 'before' }, { gate: 'begin' }, { blockMs: 3 * LEASE_MS }, { receipt: 'after' }],
     };
@@ -25,6 +25,6 @@ describe('a handler that blocks the event loop', () => {
     expect(await cluster.ledger.run(at)).toMatchObject({ status: 'done', attempt: 1, claimedBy: replica.instanceId, earlierAttempts: [] });
     const effects = await cluster.ledger.effects('report', at.fireTime);
     expect(effects.map(({ entity, attempt }) => [entity, attempt])).toEqual([['before', 1], ['after', 1]]);
-    expect(replicas.flatMap((each) => [...each.heard('run.orphaned'), ...each.heard('lease.lost')])).toEqual([]);
+    expect(replicas.flatMap((each) => [...each.heard('run.orphaned', at), ...each.heard('lease.lost', at)])).toEqual([]);
   }, 60_000);
 });

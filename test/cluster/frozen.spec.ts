@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Cluster } from './harness/cluster.js';
-import { everyTwentySeconds } from './harness/crons.js';
+import { everyTenSeconds } from './harness/crons.js';
 import { eventually } from './harness/eventually.js';
 import type { ReplicaJob, Step } from './replica/settings.js';
 
@@ -26,7 +26,7 @@ describe('a replica that is frozen past its leases, replaced and thawed', () => 
         next: [{ receipt: 'a' }, { receipt: 'b' }, { gate: 'taken over' }],
       },
     };
-    const cron = await everyTwentySeconds(cluster.ledger);
+    const cron = await everyTenSeconds(cluster.ledger);
     const jobs = (steps: (name: string) => Step[]): ReplicaJob[] => Object.keys(handlers).map((name) => ({ name, cron, steps: steps(name) }));
 
     const sleeper = await cluster.start('sleeper', { jobs: jobs((name) => [{ gate: 'begin' }, ...handlers[name]!.frozen]) });
@@ -63,8 +63,8 @@ describe('a replica that is frozen past its leases, replaced and thawed', () => 
   }, 90_000);
 
   it('G3 G4 an owner that was replaced while inside an effect can’t commit it, also with its transaction intact', async () => {
-    const cron = await everyTwentySeconds(cluster.ledger);
-    const job = (steps: Step[]): ReplicaJob[] => [{ name: 'job', cron, steps }];
+    const cron = await everyTenSeconds(cluster.ledger);
+    const job = (steps: Step[]): ReplicaJob[] => [{ name: 'job', cron, lease: '3s', renewEvery: '1s', steps }];
     const former = await cluster.start('former', {
       jobs: job([{ gate: 'begin' }, { receipt: 'a', inside: [{ effect: 'a' }, { gate: 'inside' }] }]),
       // With its own run in hand it has no room to be its own heir.
@@ -75,6 +75,9 @@ describe('a replica that is frozen past its leases, replaced and thawed', () => 
     former.open('begin', at);
     await former.atGate('inside', at);
 
+    // Right after a beat, so that the next one finds the new attempt.
+    const { leaseUntil } = await cluster.ledger.run(at);
+    await eventually('a beat', async () => (await cluster.ledger.run(at)).leaseUntil! > leaseUntil!);
     // Reaped, but for the reaper's other step: it would end the transaction, too.
     await cluster.database.query(
       `update job_runs set status = 'orphaned', next_attempt_at = clock_timestamp(), lease_until = clock_timestamp() where fire_time = $1`,

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Cluster, LEASE_MS, POLL_MS, SLACK_MS } from './harness/cluster.js';
-import { everyTwentySeconds } from './harness/crons.js';
+import { everyTenSeconds } from './harness/crons.js';
 import type { ReplicaJob, Step } from './replica/settings.js';
 
 /** Where the handler of each job stands when its process is killed. */
@@ -18,7 +18,7 @@ describe('a replica that is killed in the middle of its runs', () => {
   afterEach(() => cluster.end());
 
   it('G6 G4 is replaced within one lease and one pass of the reaper, and every effect is there once', async () => {
-    const cron = await everyTwentySeconds(cluster.ledger);
+    const cron = await everyTenSeconds(cluster.ledger);
     const jobs = (steps: (name: string) => readonly Step[]): ReplicaJob[] =>
       Object.keys(KILLED_AT).map((name) => ({ name, cron, steps: steps(name) }));
     const victim = await cluster.start('victim', { jobs: jobs((name) => KILLED_AT[name]!) });

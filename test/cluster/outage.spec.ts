@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Cluster, LEASE_MS, SLACK_MS } from './harness/cluster.js';
-import { EVERY_SECOND, everyTwentySeconds } from './harness/crons.js';
+import { EVERY_SECOND, everyTenSeconds } from './harness/crons.js';
 import { eventually } from './harness/eventually.js';
 import { Wire } from './harness/wire.js';
 import type { ReplicaJob, Step } from './replica/settings.js';
@@ -20,7 +20,7 @@ describe('replicas that lose the database', () => {
   const tick: ReplicaJob = { name: 'tick', cron: EVERY_SECOND, steps: [{ receipt: 'tick' }] };
 
   it('G12 a handler is told to stop when its lease can’t be renewed, before another replica starts', async () => {
-    const cron = await everyTwentySeconds(cluster.ledger);
+    const cron = await everyTenSeconds(cluster.ledger);
     const job = (steps: Step[]): ReplicaJob[] => [{ name: 'job', cron, steps }];
     const lonely = await cluster.start('lonely', { jobs: job([{ gate: 'running' }, { untilAborted: true }, { gate: 'aborted' }]), url: wire.url });
     const at = await lonely.atGate('running');

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Cluster, POLL_MS, SLACK_MS } from './harness/cluster.js';
-import { EVERY_SECOND, everyTwentySeconds } from './harness/crons.js';
+import { EVERY_SECOND, everyTenSeconds } from './harness/crons.js';
 
 describe('replicas on hosts in different time zones, with a server in a third', () => {
   let cluster: Cluster;
@@ -11,7 +11,7 @@ describe('replicas on hosts in different time zones, with a server in a third', 
   afterEach(() => cluster.end());
 
   it('B25 G10 see the same occurrences, and take over after the lease: not at once, and not hours later', async () => {
-    const cron = await everyTwentySeconds(cluster.ledger);
+    const cron = await everyTenSeconds(cluster.ledger);
     const tick = { name: 'tick', cron: EVERY_SECOND, timeZone: 'Asia/Kolkata', steps: [{ effect: 'tick' }] };
     const long = { name: 'long', cron, timeZone: 'Europe/Berlin' };
     const west = await cluster.start('west', { jobs: [tick, { ...long, steps: [{ gate: 'running' }] }], env: { TZ: 'UTC', PGTZ: 'America/Adak' } });

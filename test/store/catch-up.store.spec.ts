@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { planCatchUp } from '../../lib/domain/catch-up.js';
+import { planCatchUp, type CatchUpPlan } from '../../lib/domain/catch-up.js';
 import type { JobDefinition } from '../../lib/domain/job-definition.js';
+import { inTransaction, tryLockName } from '../../lib/store/transaction.js';
 import { aJob } from '../support/job.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 
@@ -25,7 +26,14 @@ async function registered(job: JobDefinition, decidedUntil: Date): Promise<void>
   await stores.test.query('update job_schedule set effective_from = $1, decided_until = $1', [decidedUntil]);
 }
 
-const decide = (job: JobDefinition, from: Date) => stores.catchUps.decide(job, from.getTime(), (seen) => planCatchUp(job.schedule, seen, seen.decided, job));
+const tryToDecide = (job: JobDefinition, from: Date) => stores.catchUps.decide(job, from.getTime(), (seen) => planCatchUp(job.schedule, seen, seen.decided, job));
+
+/** Decides as a replica does: again and again, until nobody else is at it. */
+async function decide(job: JobDefinition, from: Date): Promise<CatchUpPlan> {
+  const plan = await tryToDecide(job, from);
+  return plan ?? decide(job, from);
+}
+
 const ran = (fireTime: Date, status = 'done') =>
   stores.test.query(`insert into job_runs (job_name, fire_time, status, trigger, reason) values ('job', $1, $2, 'schedule', 'test')`, [fireTime, status]);
 const rows = () =>
@@ -85,6 +93,30 @@ describe('G9 catch-up', () => {
     const decided = await rows();
     expect(decided.map(({ reason, status }) => reason ?? status)).toEqual(['missed: too old', 'missed: too many', 'queued', 'queued', 'queued', 'queued', 'queued']);
     expect(decided[0]!.gap_count! + decided[1]!.gap_count!).toBeGreaterThan(364 * 86_400);
+  });
+});
+
+describe('a replica frozen while it decides', () => {
+  it('holds up neither claims nor, for longer than seconds, the others’ decisions', async () => {
+    await registered(JOB, fires(6));
+    let thaw!: () => void;
+    let freeze!: () => void;
+    const locked = new Promise<void>((resolve) => (freeze = resolve));
+    const thawed = new Promise<void>((resolve) => (thaw = resolve));
+    const frozen = inTransaction(stores.database.coordination, async (query) => {
+      await tryLockName(query, 'nestjs-distributed-cron:catch-up:public:job');
+      freeze();
+      await thawed;
+      await query('select 1');
+    });
+    const refused = expect(frozen).rejects.toThrow();
+    await locked;
+    expect(await tryToDecide(JOB, fires(6))).toBeNull();
+    const live = { jobName: 'job', fireTime: fires(0), startsAt: fires(0), overlap: 'forbid' as const, leaseMs: 60_000 };
+    expect((await stores.claims.claimDue([live], 'B')).answers).toMatchObject([{ verdict: 'claimed' }]);
+    expect((await decide(JOB, fires(6))).run.length).toBeGreaterThan(3);
+    thaw();
+    await refused;
   });
 });
 

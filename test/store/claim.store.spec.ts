@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { DueOccurrence } from '../../lib/store/claim.store.js';
-import { inTransaction } from '../../lib/store/transaction.js';
 import { blocked, InsertGate } from '../support/gate.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 
@@ -177,26 +176,5 @@ describe('trap 22: batches', () => {
     const [a, b] = [newJob(), newJob()].sort();
     const { answers } = await stores.claims.claimDue([due(b!, secondsAgo(1)), due(a!, secondsAgo(1))], 'A');
     expect(answers.map(({ jobName }) => jobName)).toEqual([a, b]);
-  });
-});
-
-describe('a process frozen while it decides about a job', () => {
-  it('keeps the job from the others for seconds, not until it wakes up', async () => {
-    const job = newJob();
-    let freeze!: () => void;
-    let thaw!: () => void;
-    const locked = new Promise<void>((resolve) => (freeze = resolve));
-    const thawed = new Promise<void>((resolve) => (thaw = resolve));
-    const frozen = inTransaction(stores.database.coordination, async (query) => {
-      await stores.claims.lockJobs(query, [job]);
-      freeze();
-      await thawed;
-      await query('select 1');
-    });
-    const refused = expect(frozen).rejects.toThrow();
-    await locked;
-    expect(await verdicts([due(job, secondsAgo(1))], 'B')).toEqual(['claimed']);
-    thaw();
-    await refused;
   });
 });

@@ -45,7 +45,7 @@ export async function openStores(): Promise<Stores> {
     runs: new JobRunStore(database),
     reaper: new ReaperStore(database),
     receipts: new ReceiptStore(database),
-    catchUps: new CatchUpStore(database, partitions, claims),
+    catchUps: new CatchUpStore(database, partitions),
     close: async () => {
       await database.close();
       await test.drop();
