@@ -12,7 +12,7 @@ export type MigrationClass = new () => MigrationInterface;
 const ENTITIES = [JobSchedule, JobRun, Receipt];
 
 /** Longer than any statement of this library takes, in milliseconds. */
-const MOST_PATIENCE_MS = 30_000;
+const MOST_PATIENCE_MS = 15_000;
 
 /** Claims, completes, reaps: small, impatient, and with the entities of this library alone. */
 export function coordinationSource(connection: PostgresConnection, options: ResolvedSchedulerOptions, migrations: MigrationClass[]): DataSource {

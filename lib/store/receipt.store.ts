@@ -26,14 +26,14 @@ export class ReceiptStore {
 
   /**
    * Writes the receipt if the run is ours and it is not there; waits for a transaction that is about to write the same.
-   * The transaction can be told by its lock: whoever takes the run over ends it.
+   * The transaction can be told by its lock, taken before it may have to wait: whoever takes the run over ends it.
    */
   async open(manager: EntityManager, run: OwnedRun, key: ReceiptKey, idempotencyKey: string): Promise<ReceiptAnswer> {
     const { jobRuns, receipts } = this.database.tables;
     const query = queryOn(manager);
     const [row] = await query<{ owned: boolean; opened: boolean }>(
-      `with owned as (
-         select
+      `with owned as materialized (
+         select pg_advisory_xact_lock_shared(${receiptLockKey(this.database.tables.schema, 'job_name', 'fire_time', 'attempt')})
          from   ${jobRuns}
          where  job_name = $1
          and    fire_time = $2
@@ -50,8 +50,7 @@ export class ReceiptStore {
          returning 1
        )
        select exists (select from owned) as owned,
-              exists (select from opened) as opened,
-              pg_advisory_xact_lock_shared(${receiptLockKey(this.database.tables.schema, '$1::text', '$2::timestamptz', '$3::integer')})`,
+              exists (select from opened) as opened`,
       [...fenceOf(run), key.entity, key.effect, idempotencyKey],
     );
     if (row!.opened) return { kind: 'opened' };

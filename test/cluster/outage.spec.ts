@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Cluster, LEASE_MS, SLACK_MS } from './harness/cluster.js';
 import { EVERY_SECOND, everyTenSeconds } from './harness/crons.js';
 import { eventually } from './harness/eventually.js';
-import { Wire } from './harness/wire.js';
+import { Wire } from '../support/wire.js';
 import type { ReplicaJob, Step } from './replica/settings.js';
 
 describe('replicas that lose the database', () => {

@@ -3,24 +3,24 @@ import { Injectable } from '@nestjs/common';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { CronRun, DistributedCron, LeaseLostError, SchedulerEvents, type SchedulerEvent } from '../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
-import { Proxy } from '../support/proxy.js';
+import { Wire } from '../support/wire.js';
 import { closeApps, nextEvent, startApp } from './support/apps.js';
 
 let database: TestDatabase;
-let proxy: Proxy;
+let wire: Wire;
 
 beforeEach(async () => {
   database = await createTestDatabase();
-  proxy = await Proxy.start(database.url);
+  wire = await Wire.to(database.url);
 });
 afterEach(async () => {
-  proxy.mend();
+  wire.mend();
   await closeApps();
-  await proxy.close();
+  wire.end();
   await database.drop();
 });
 
-const throughProxy = () => ({ ...database, url: proxy.url });
+const throughWire = () => ({ ...database, url: wire.url });
 const oneRow = async (status: string) => (await database.query<Record<string, unknown>>('select * from job_runs where status = $1 order by fire_time', [status]))[0];
 
 describe('G12 outages pass', () => {
@@ -30,12 +30,12 @@ describe('G12 outages pass', () => {
       @DistributedCron('* * * * * *', { name: 'long', lease: '3s', renewEvery: '300ms' })
       async long(run: CronRun) {
         await sleep(500);
-        expect(proxy.freezeConnections('heartbeat')).toBe(1);
+        expect(wire.silenceConnections('heartbeat')).toBe(1);
         await sleep(5_000);
         run.signal.throwIfAborted();
       }
     }
-    const app = await startApp(throughProxy(), { providers: [Jobs] });
+    const app = await startApp(throughWire(), { providers: [Jobs] });
     const failed = nextEvent(app, 'heartbeat.failed');
     const recovered = nextEvent(app, 'heartbeat.recovered');
     const { attempt, durationMs } = await nextEvent(app, 'run.completed');
@@ -52,7 +52,7 @@ describe('G12 outages pass', () => {
       async held(run: CronRun) {
         if (aborted.length > 0) return;
         await sleep(300);
-        proxy.cut();
+        wire.cut();
         await new Promise<void>((resolve) => run.signal.addEventListener('abort', () => resolve()));
         const [clock] = await database.query<{ now: Date }>('select clock_timestamp() as now');
         aborted.push({ reason: run.signal.reason, leaseUntil: run.leaseUntil, at: clock!.now });
@@ -61,7 +61,7 @@ describe('G12 outages pass', () => {
       @DistributedCron('* * * * * *', { name: 'other' })
       other() {}
     }
-    const app = await startApp(throughProxy(), { providers: [Jobs] });
+    const app = await startApp(throughWire(), { providers: [Jobs] });
     const events: SchedulerEvent[] = [];
     app.get(SchedulerEvents).subscribe((event) => events.push(event));
     const lost = await nextEvent(app, 'lease.lost');
@@ -71,7 +71,7 @@ describe('G12 outages pass', () => {
     // The deadline here is before the one in the database; the timer itself may be late on a busy machine.
     expect(aborted[0]!.at.getTime() - aborted[0]!.leaseUntil.getTime()).toBeLessThan(250);
 
-    proxy.mend();
+    wire.mend();
     await nextEvent(app, 'run.completed', (event) => event.jobName === 'held' && event.attempt === 2);
     expect(await oneRow('done')).toMatchObject({ job_name: expect.any(String) });
     // Every second of the outage has its run: late, not lost.

@@ -2,18 +2,18 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { DataSource } from 'typeorm';
 import { clientWithPatience } from '../../lib/store/patient-client.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
-import { Proxy } from '../support/proxy.js';
+import { Wire } from '../support/wire.js';
 
 let test: TestDatabase;
-let proxy: Proxy;
+let wire: Wire;
 let dataSource: DataSource;
 
 beforeEach(async () => {
   test = await createTestDatabase();
-  proxy = await Proxy.start(test.url);
+  wire = await Wire.to(test.url);
   dataSource = await new DataSource({
     type: 'postgres',
-    url: proxy.url,
+    url: wire.url,
     poolSize: 1,
     logging: false,
     extra: { Client: clientWithPatience(300) },
@@ -21,14 +21,14 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   await dataSource.destroy();
-  await proxy.close();
+  wire.end();
   await test.drop();
 });
 
 describe('trap 13: a database that is cut off without a word', () => {
   it('fails what waits for it, and the next statement gets a new connection', async () => {
     await dataSource.query('select 1');
-    proxy.freezeConnections();
+    wire.silenceConnections();
     await expect(dataSource.query('select 2')).rejects.toThrow('Query read timeout');
     expect(await dataSource.query('select 3 as three')).toEqual([{ three: 3 }]);
   });

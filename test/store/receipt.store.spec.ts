@@ -121,4 +121,21 @@ describe('G4 a receipt', () => {
     await refused;
     expect(await stores.test.query(`select to_regclass('effects') as effects`)).toEqual([{ effects: null }]);
   });
+
+  it('that still waits for another can be told, and ended, too', async () => {
+    const short = await claimed(300);
+    let letGo!: () => void;
+    const held = new Promise<void>((resolve) => (letGo = resolve));
+    const first = transaction(async (manager) => {
+      await manager.query(`insert into receipts (job_name, fire_time, entity, attempt, claimed_by, idempotency_key) values ('job', $1, 'customer-1', 1, 'A', 'k')`, [short.fireTime]);
+      await held;
+    });
+    const second = expect(transaction((manager) => stores.receipts.open(manager, short, KEY, 'key'))).rejects.toThrow();
+    await blocked(stores.test, 1);
+    await stores.test.query('select pg_sleep(0.4)');
+    expect(await stores.reaper.endStaleReceipts(['job'])).toBe(1);
+    await second;
+    letGo();
+    await first;
+  });
 });

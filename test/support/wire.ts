@@ -4,11 +4,14 @@ import { connect, createServer, type AddressInfo, type Server, type Socket } fro
 interface Line {
   readonly client: Socket;
   readonly server: Socket;
+  /** The first packet: it names user, database and application. */
+  greeting: string;
 }
 
-/** A replica's way to the database, to be cut or to go silent for it alone. */
+/** A client's way to the database, to be cut or to go silent for it alone. */
 export class Wire {
   private readonly lines = new Set<Line>();
+  private readonly abandoned = new Set<Line>();
   private state: 'whole' | 'cut' | 'silent' = 'whole';
 
   private constructor(
@@ -47,6 +50,22 @@ export class Wire {
     }
   }
 
+  /**
+   * The connections there are carry nothing more, for ever, and nobody is told; new ones work.
+   * @param applicationName only those that said so at their start
+   * @returns how many
+   */
+  silenceConnections(applicationName = ''): number {
+    const silenced = [...this.lines].filter(({ greeting }) => greeting.includes(applicationName));
+    for (const line of silenced) {
+      line.client.pause();
+      line.server.pause();
+      this.lines.delete(line);
+      this.abandoned.add(line);
+    }
+    return silenced.length;
+  }
+
   /** What was held back arrives; new connections are served. */
   mend(): void {
     this.state = 'whole';
@@ -65,7 +84,8 @@ export class Wire {
     client.on('error', () => undefined);
     if (this.state === 'cut') return void client.destroy();
     const server = connect(Number(this.target.port), this.target.hostname);
-    const line = { client, server };
+    const line: Line = { client, server, greeting: '' };
+    client.once('data', (bytes: Buffer) => (line.greeting = bytes.toString('latin1')));
     this.lines.add(line);
     for (const [from, to] of [[client, server], [server, client]] as const) {
       from.on('data', (bytes) => to.write(bytes));
@@ -79,10 +99,11 @@ export class Wire {
   }
 
   private drop(): void {
-    for (const { client, server } of this.lines) {
+    for (const { client, server } of [...this.lines, ...this.abandoned]) {
       client.destroy();
       server.destroy();
     }
     this.lines.clear();
+    this.abandoned.clear();
   }
 }
