@@ -12,8 +12,14 @@ import { CatchUpService } from './catch-up.service.js';
 import { ClaimOrder } from './claim-order.js';
 import { Timelines } from './timelines.js';
 
-/** How soon an occurrence is looked at again that could not be decided: too early, or in the way of a late run. */
+/** How soon an occurrence is looked at again that could not be decided: a run is in its way, or there is no room. */
 const LOOK_AGAIN_MS = 250;
+
+/** The database may say that it is a little earlier than was thought here. */
+const LEAST_SLEEP_MS = 1;
+
+/** Each candidate costs the database a lock while the statement runs, and it has some thousands for everybody. */
+const MOST_IN_A_BATCH = 200;
 
 /** One timer to the next due instant of all jobs. Every replica has one; all try, and the database lets one win. */
 @Injectable()
@@ -58,29 +64,39 @@ export class TickerService {
     const now = this.time.now();
     const missed = this.timelines.missed(now).length > 0;
     if (missed) this.catchUps.wake();
-    const left = await this.claim(this.timelines.live(now).flatMap((timeline) => timeline.due(now)));
-    this.undecided = left || missed;
-    return this.undecided ? LOOK_AGAIN_MS : Math.max(0, this.timelines.nextDueAt - this.time.now());
+    const { decided, waiting, left } = await this.claim(this.timelines.live(now).flatMap((timeline) => timeline.due(now)));
+    this.undecided = waiting > 0 || left > 0 || missed;
+    if (left > 0 && decided > 0 && this.room > 0) return 0;
+    return this.undecided ? LOOK_AGAIN_MS : Math.max(LEAST_SLEEP_MS, this.timelines.nextDueAt - this.time.now());
   }
 
-  /** Claims no more than there is room for: what is claimed and held back is kept from others. @returns true when something is left */
-  private async claim(candidates: readonly Candidate[]): Promise<boolean> {
-    const room = Math.max(0, this.options.maxConcurrentRuns - this.runs.size);
-    const batch = this.order.sort(candidates).slice(0, room);
+  /** Claims no more than there is room for: what is claimed and held back is kept from others. */
+  private async claim(candidates: readonly Candidate[]): Promise<{ decided: number; waiting: number; left: number }> {
+    const batch = this.order.sort(candidates).slice(0, Math.min(this.room, MOST_IN_A_BATCH));
     const result = await this.claims.claimDue(batch);
     this.executor.start(result.owned);
-    return this.decide(batch, result) || batch.length < candidates.length;
+    const waiting = result.verdicts.filter((verdict) => verdict === 'waiting').length;
+    return { decided: this.advance(batch, result), waiting, left: candidates.length - batch.length };
   }
 
-  /** A timeline moves over what is decided, up to the first occurrence that is not: nothing is forgotten behind a newer row. */
-  private decide(batch: readonly Candidate[], { verdicts }: ClaimResult): boolean {
-    const timelines = new Map(this.timelines.list().map((timeline) => [timeline.job.name, timeline]));
+  /**
+   * A timeline moves over what is decided, up to the first occurrence that is not: nothing is forgotten behind a newer row.
+   * @returns how many it moved over
+   */
+  private advance(batch: readonly Candidate[], { verdicts }: ClaimResult): number {
     const stuck = new Set<string>();
+    let decided = 0;
     batch.forEach(({ job, fireTime }, index) => {
       const verdict = verdicts[index]!;
       if (verdict === 'early' || verdict === 'waiting') stuck.add(job.name);
-      if (!stuck.has(job.name)) timelines.get(job.name)!.decideUntil(fireTime);
+      if (stuck.has(job.name)) return;
+      this.timelines.get(job.name)!.decideUntil(fireTime);
+      decided += 1;
     });
-    return stuck.size > 0;
+    return decided;
+  }
+
+  private get room(): number {
+    return Math.max(0, this.options.maxConcurrentRuns - this.runs.size);
   }
 }

@@ -10,6 +10,10 @@ export class Timelines {
     this.timelines.set(timeline.job.name, timeline);
   }
 
+  get(jobName: string): JobTimeline | undefined {
+    return this.timelines.get(jobName);
+  }
+
   list(): JobTimeline[] {
     return [...this.timelines.values()];
   }

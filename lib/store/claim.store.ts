@@ -51,8 +51,9 @@ export interface ClaimAnswers {
  * The statements that turn an occurrence into a run of one instance.
  *
  * A rule about *other* runs of the job (overlap) can't be judged in the statement that inserts: under read committed it
- * sees the rows from before it began, so two replicas with two fire times of one job would each see none. Therefore such
- * a claim first takes the job's lock and then looks, in a second statement of the same transaction.
+ * sees the rows from before it began, so two replicas with two fire times of one job would each see none. Therefore a
+ * claim first takes the locks of its jobs and then looks, in a second statement of the same transaction. Where overlap is
+ * allowed the unique key alone would do; but of two inserts at the same moment the loser's would be written and undone.
  */
 export class ClaimStore {
   constructor(
@@ -80,9 +81,9 @@ export class ClaimStore {
     statement: (candidates: string, instanceId: string) => string,
     instanceId: string,
   ): Promise<ClaimAnswers> {
-    const guarded = [...new Set(candidates.filter(({ overlap }) => overlap !== 'allow').map(({ jobName }) => jobName))];
+    const jobs = [...new Set(candidates.map(({ jobName }) => jobName))];
     const rows = await inOneMessage<ClaimRow>(this.database.coordination, (json) => [
-      ...(guarded.length > 0 ? [this.lockJobs(json(guarded))] : []),
+      this.lockJobs(json(jobs)),
       statement(json(candidates), json(instanceId)),
     ]);
     return answers(rows);

@@ -1,0 +1,109 @@
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import type { JobDefinition } from '../../lib/domain/job-definition.js';
+import { DatabaseTime } from '../../lib/runtime/database-time.js';
+import { ClaimOrder } from '../../lib/scheduling/claim-order.js';
+import { JobTimeline } from '../../lib/scheduling/job-timeline.js';
+import { TickerService } from '../../lib/scheduling/ticker.service.js';
+import { Timelines } from '../../lib/scheduling/timelines.js';
+import type { Candidate } from '../../lib/execution/claim.service.js';
+import type { ClaimVerdict } from '../../lib/store/claim.store.js';
+import { aJob } from '../support/job.js';
+
+const at = (time: string) => Date.parse(`2026-03-10T${time}Z`);
+
+/** A ticker on a clock that the test sets, whose claims are answered by the test. */
+class Bench {
+  now = 0;
+  caughtUp = 0;
+  readonly asked: string[][] = [];
+  readonly timelines = new Timelines();
+  answer: (candidate: Candidate) => ClaimVerdict = () => 'claimed';
+  readonly ticker: TickerService;
+
+  constructor(jobs: JobDefinition[], decidedUntil: number, maxConcurrentRuns = 1_000) {
+    for (const job of jobs) this.timelines.set(new JobTimeline(job, decidedUntil));
+    const time = new DatabaseTime(() => this.now);
+    time.observe(0, 0);
+    const claimDue = async (candidates: readonly Candidate[]) => {
+      this.asked.push(candidates.map(({ job, fireTime }) => `${job.name} ${new Date(fireTime).toISOString().slice(11, 19)}`));
+      return { owned: [], verdicts: candidates.map(this.answer) };
+    };
+    this.ticker = new TickerService(
+      { pollIntervalMs: 5_000, maxConcurrentRuns } as never,
+      this.timelines,
+      new ClaimOrder('A'),
+      { claimDue } as never,
+      { start: () => {} } as never,
+      { wake: () => (this.caughtUp += 1) } as never,
+      { size: 0 } as never,
+      time,
+      { emit: () => {} } as never,
+    );
+  }
+
+  tick(now: number): Promise<number> {
+    this.now = now;
+    return this.ticker.tick();
+  }
+}
+
+const MINUTELY = aJob('job', '* * * * *');
+let bench: Bench;
+beforeEach(() => {
+  bench = new Bench([MINUTELY], at('10:00:00'));
+});
+
+describe('a tick', () => {
+  it('sleeps to the next due instant, and claims it then', async () => {
+    expect(await bench.tick(at('10:00:30'))).toBe(30_000);
+    expect(await bench.tick(at('10:01:00'))).toBe(60_000);
+    expect(bench.asked).toEqual([[], ['job 10:01:00']]);
+  });
+
+  it('goes on from what is decided, whoever decided it', async () => {
+    for (const verdict of ['claimed', 'taken', 'skipped'] as const) {
+      bench = new Bench([MINUTELY], at('10:00:00'));
+      bench.answer = () => verdict;
+      await bench.tick(at('10:01:00'));
+      expect(bench.timelines.get('job')!.dueAt).toBe(at('10:02:00'));
+    }
+  });
+
+  it('tries again at once what the database calls early', async () => {
+    bench.answer = () => 'early';
+    expect(await bench.tick(at('10:01:00'))).toBe(1);
+    expect(bench.timelines.get('job')!.dueAt).toBe(at('10:01:00'));
+  });
+
+  it('trap 21: does not pass over what waits, though a later one is decided', async () => {
+    bench.answer = ({ fireTime }) => (fireTime === at('10:01:00') ? 'waiting' : 'skipped');
+    expect(await bench.tick(at('10:02:00'))).toBe(250);
+    expect(bench.timelines.get('job')!.dueAt).toBe(at('10:01:00'));
+    bench.answer = () => 'taken';
+    await bench.tick(at('10:02:00'));
+    expect(bench.timelines.get('job')!.dueAt).toBe(at('10:03:00'));
+  });
+
+  it('leaves to others what does not fit, and forgets nothing of it', async () => {
+    bench = new Bench([aJob('a', '* * * * *'), aJob('b', '* * * * *'), aJob('c', '* * * * *')], at('10:00:00'), 2);
+    expect(await bench.tick(at('10:01:00'))).toBe(0);
+    expect(bench.asked[0]).toHaveLength(2);
+    await bench.tick(at('10:01:00'));
+    expect(bench.asked.flat().sort()).toEqual(['a 10:01:00', 'b 10:01:00', 'c 10:01:00']);
+  });
+
+  it('does not run hot when nothing of a full batch can be decided', async () => {
+    bench = new Bench(Array.from({ length: 250 }, (_, index) => aJob(`job-${index}`, '* * * * *')), at('10:00:00'));
+    bench.answer = () => 'waiting';
+    expect(await bench.tick(at('10:01:00'))).toBe(250);
+    expect(bench.asked[0]).toHaveLength(200);
+  });
+
+  it('leaves what is missed to the catch-up, and starts what is live', async () => {
+    bench = new Bench([MINUTELY], at('09:00:00'));
+    bench.timelines.set(new JobTimeline(aJob('live', '* * * * *'), at('10:00:00')));
+    expect(await bench.tick(at('10:01:00'))).toBe(250);
+    expect(bench.asked).toEqual([['live 10:01:00']]);
+    expect(bench.caughtUp).toBe(1);
+  });
+});
