@@ -4,7 +4,7 @@ import { SchedulerError } from './scheduler.error.js';
 export class DatabaseConnectionError extends SchedulerError {
   constructor(from: string, cause: unknown) {
     super(
-      `The scheduler cannot connect to PostgreSQL (address from ${from}): ${describe(cause)}. ` +
+      `Cannot connect to PostgreSQL (address from ${from}): ${describe(cause)}. ` +
         'Check that the server runs and that the address, user and password are right.',
       { cause },
     );

@@ -6,6 +6,7 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
     /ENOSPC|No space left|Check free disk space|Disk quota exceeded/i,
     'There is no room left in the temporary folder; a server needs about 100 MB. Free some, or set TMPDIR to a folder on another disk.',
   ],
+  [/ENOENT: no such file or directory, (realpath|mkdtemp)/, 'The temporary folder is not there; create it, or set TMPDIR to one that is.'],
   [/Address already in use/i, 'Each port that was free had been taken by another process before the server could listen on it. Try again.'],
   [/could not be run \(spawn .* (EACCES|EPERM)\)|Permission denied/i, 'This user may not run the server or not write to the temporary folder; look at their rights, or set TMPDIR.'],
   [

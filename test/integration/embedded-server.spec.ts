@@ -160,6 +160,7 @@ describe('the access check for a server that may not run as root', () => {
 describe('a failure is explained', () => {
   it.each([
     ['initdb exited with code 1:\ncould not write to file: No space left on device', /no room left/],
+    ["ENOENT: no such file or directory, realpath '/nowhere'", /temporary folder is not there/],
     ['FATAL:  could not extend file "base/1/2691": wrote only 4096 of 8192 bytes\nHINT:  Check free disk space.', /no room left/],
     ['error while loading shared libraries: libpq.so.5: cannot open shared object file: Permission denied', /rights/],
     ["ENOSPC: no space left on device, mkdtemp '/tmp/x'", /no room left/],
