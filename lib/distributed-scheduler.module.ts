@@ -1,11 +1,12 @@
 import { Module, type DynamicModule, type Provider } from '@nestjs/common';
-import { DiscoveryModule } from '@nestjs/core';
+import { DiscoveryModule, ModulesContainer } from '@nestjs/core';
 import { schedulerMigrationsIn } from '../migrations/index.js';
 import { HandlerContexts } from './discovery/handler-contexts.js';
 import { HandlerFactory } from './discovery/handler.factory.js';
 import { JobExplorer } from './discovery/job.explorer.js';
 import { JobRegistry } from './discovery/job.registry.js';
 import { INSTANCE_ID, SCHEDULER_OPTIONS, SCHEDULER_OPTIONS_INPUT } from './distributed-scheduler.tokens.js';
+import { MissingForRootError } from './errors/missing-for-root.error.js';
 import { SchedulerEvents } from './events/scheduler-events.js';
 import { ClaimService } from './execution/claim.service.js';
 import { ExecutorService } from './execution/executor.service.js';
@@ -86,6 +87,11 @@ const SERVICES: Provider[] = [
 /** Scheduled work inside the application, on every replica, once per occurrence. Import it once, in the root module. */
 @Module({})
 export class DistributedSchedulerModule {
+  /** @throws MissingForRootError when no module of the application has the options */
+  constructor(modules: ModulesContainer) {
+    if (![...modules.values()].some(({ providers }) => providers.has(SCHEDULER_OPTIONS))) throw new MissingForRootError();
+  }
+
   /**
    * Every problem with the options is one `InvalidOptionsError` at start-up.
    * @param options without any: `DATABASE_URL`, the `PG*` variables or, outside production, an embedded server

@@ -34,6 +34,7 @@ export { JOB_RUN_REPOSITORY, RECEIPT_REPOSITORY } from './store/store.tokens.js'
 export type { ClaimVerdict } from './store/claim.store.js';
 
 export { SchedulerError } from './errors/scheduler.error.js';
+export { AfterRunError } from './errors/after-run.error.js';
 export { DatabaseConnectionError } from './errors/database-connection.error.js';
 export { EmbeddedServerError } from './errors/embedded-server.error.js';
 export { InvalidCronExpressionError } from './errors/invalid-cron-expression.error.js';
@@ -43,6 +44,7 @@ export { InvalidJobsError } from './errors/invalid-jobs.error.js';
 export { InvalidOptionsError } from './errors/invalid-options.error.js';
 export { InvalidTimeZoneError } from './errors/invalid-time-zone.error.js';
 export { LeaseLostError, type LeaseLoss } from './errors/lease-lost.error.js';
+export { MissingForRootError } from './errors/missing-for-root.error.js';
 export { MissingTablesError } from './errors/missing-tables.error.js';
 export { NestedReceiptError } from './errors/nested-receipt.error.js';
 export { OutsideRunError } from './errors/outside-run.error.js';

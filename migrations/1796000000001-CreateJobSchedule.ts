@@ -1,5 +1,5 @@
 import type { MigrationInterface, QueryRunner } from 'typeorm';
-import { Tables } from '../lib/store/tables.js';
+import { ensureSchema, Tables } from '../lib/store/tables.js';
 
 export const createJobSchedule = (schema?: string) =>
   class CreateJobSchedule1796000000001 implements MigrationInterface {
@@ -7,6 +7,7 @@ export const createJobSchedule = (schema?: string) =>
 
     async up(queryRunner: QueryRunner): Promise<void> {
       const tables = Tables.of(queryRunner, schema);
+      await ensureSchema(queryRunner, tables.schema);
       await queryRunner.query(`
         create table if not exists ${tables.jobSchedule} (
           name           text        not null,

@@ -58,8 +58,10 @@ export class ExecutorService {
   private async handle(run: InFlightRun, job: RegisteredJob): Promise<HandlerEnd> {
     try {
       await this.context.enter(run, () => job.handler(this.cronRun(run, job)));
+      await run.end();
       return run.stopping ? { kind: 'stopped' } : { kind: 'returned' };
     } catch (thrown) {
+      await run.end().catch(() => {});
       return run.stopping ? { kind: 'stopped' } : { kind: 'threw', error: describeError(thrown) };
     }
   }

@@ -1,12 +1,12 @@
 import type { MessagePort } from 'node:worker_threads';
-import type { ClientConfig } from 'pg';
+import type { ClientOptions } from '../store/client-config.js';
 import type { LeaseLoss } from '../errors/lease-lost.error.js';
 import type { LeaseToRenew } from '../store/renew-leases.js';
 import type { StoredError } from '../domain/stored-error.js';
 
 /** What the heartbeat's thread starts with. */
 export interface HeartbeatSetup {
-  readonly client: ClientConfig;
+  readonly client: ClientOptions;
   readonly schema: string;
   readonly port: MessagePort;
 }

@@ -16,6 +16,9 @@ export class InFlightRun {
   leaseLost = false;
   /** The attempt's end is written: a lease that is gone now was not lost. */
   settled = false;
+  /** The handler has ended: nothing more belongs to the run. */
+  ended = false;
+  private readonly open = new Set<Promise<unknown>>();
 
   constructor(
     readonly owned: OwnedRun,
@@ -36,6 +39,24 @@ export class InFlightRun {
   /** The handler was told to stop, and the run is still this process' to hand back. */
   get stopping(): boolean {
     return this.signal.aborted && !this.leaseLost;
+  }
+
+  /** The run's end waits for this work, also when the handler does not. */
+  track(work: Promise<unknown>): void {
+    this.open.add(work);
+    const close = () => this.open.delete(work);
+    work.then(close, close);
+  }
+
+  /**
+   * Takes nothing more, and waits for what the handler started and did not await.
+   * @throws what the first of them failed with
+   */
+  async end(): Promise<void> {
+    this.ended = true;
+    const results = await Promise.allSettled([...this.open]);
+    const failed = results.find((result) => result.status === 'rejected');
+    if (failed) throw failed.reason;
   }
 
   renewed(leaseUntil: Date, leaseDeadline: number): void {

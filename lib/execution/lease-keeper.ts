@@ -1,9 +1,10 @@
-import { Client, type ClientConfig } from 'pg';
+import { Client } from 'pg';
 import { LONGEST_TIMER_MS } from '../domain/duration.js';
 import { describeError } from '../domain/stored-error.js';
 import { Loop } from '../runtime/loop.js';
 import { monotonicNow } from '../runtime/monotonic.js';
 import { renewLeases, type RenewalAnswer } from '../store/renew-leases.js';
+import type { ClientOptions } from '../store/client-config.js';
 import type { Tables } from '../store/tables.js';
 import type { FromThread, Renewal, WatchedRun } from './heartbeat.messages.js';
 
@@ -31,7 +32,7 @@ export class LeaseKeeper {
   });
 
   constructor(
-    private readonly config: ClientConfig,
+    private readonly config: ClientOptions,
     private readonly tables: Tables,
     private readonly tell: (message: FromThread) => void,
   ) {

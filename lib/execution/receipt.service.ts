@@ -25,7 +25,7 @@ export interface OnceOptions {
 export type OnceOutcome<Result> =
   /** It happened now. */
   | { readonly applied: true; readonly result: Result }
-  /** It had happened already. The result is what it returned then, if that was JSON of at most 64 kB. */
+  /** It had happened already. The result is what it returned then, as JSON (a `Date` is a text), if that was at most 64 kB. */
   | { readonly applied: false; readonly result: Result | undefined };
 
 /** Makes effects in the database happen once for each entity in each occurrence, whatever is killed, frozen or retried. */
@@ -48,10 +48,17 @@ export class ReceiptService {
    * lease ends, the reaper ends the transaction, wherever its process is frozen.
    *
    * @param entity what the effect is for: a customer, an invoice
-   * @throws OutsideRunError outside a handler
+   * @throws OutsideRunError outside a handler, AfterRunError after its end
+   * @throws InvalidEntityError when the entity has no name that can be stored
    * @throws LeaseLostError when the run is no longer this process'; nothing was written
    */
-  async once<Result>(entity: string | number, effect: Effect<Result>, options: OnceOptions = {}): Promise<OnceOutcome<Result>> {
+  once<Result>(entity: string | number | bigint, effect: Effect<Result>, options: OnceOptions = {}): Promise<OnceOutcome<Result>> {
+    const work = this.write(entity, effect, options);
+    this.context.current?.track(work);
+    return work;
+  }
+
+  private async write<Result>(entity: string | number | bigint, effect: Effect<Result>, options: OnceOptions): Promise<OnceOutcome<Result>> {
     const run = this.context.require('ReceiptService.once');
     const key = receiptKey(entity, options);
     const outer = this.open.getStore();
@@ -87,10 +94,13 @@ export class ReceiptService {
   }
 }
 
-function receiptKey(entity: string | number, { effect = DEFAULT_EFFECT }: OnceOptions): ReceiptKey {
-  const named = String(entity);
-  for (const [what, text] of [['entity', named], ['effect', effect]] as const) {
-    if (text === '' || text.length > 500 || text.includes('\u0000')) throw new InvalidEntityError(what, text);
-  }
-  return { entity: named, effect };
+function receiptKey(entity: unknown, { effect = DEFAULT_EFFECT }: OnceOptions): ReceiptKey {
+  return { entity: nameOf('entity', entity), effect: nameOf('effect', effect) };
+}
+
+/** A missing property read as the text "undefined" would make all entities one. */
+function nameOf(what: 'entity' | 'effect', given: unknown): string {
+  const named = typeof given === 'bigint' || (typeof given === 'number' && Number.isFinite(given)) ? String(given) : given;
+  if (typeof named !== 'string' || named === '' || named.length > 500 || named.includes('\u0000')) throw new InvalidEntityError(what, given);
+  return named;
 }

@@ -55,7 +55,7 @@ export class SchedulerLifecycle implements OnModuleInit, OnApplicationBootstrap,
 
   /** The last of the application's start: what handlers use is there. */
   async onApplicationBootstrap(): Promise<void> {
-    if (!this.options.enabled) return;
+    if (!this.options.enabled) return this.logger.say('Not enabled: this instance claims nothing');
     await this.closingOnFailure(async () => {
       await this.duties.start();
       this.started = true;

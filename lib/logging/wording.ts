@@ -16,6 +16,7 @@ export interface LogLine {
 export function wordingOf(event: SchedulerEvent): LogLine | null {
   switch (event.type) {
     case 'scheduler.started':
+      if (event.jobs === 0) return { level: 'warn', text: 'No job found: is each class with @DistributedCron among the providers or controllers of a module?' };
       return { level: 'log', text: `Scheduling ${count(event.jobs, 'job')} as ${event.instanceId}` };
     case 'scheduler.stopping':
       return { level: 'log', text: `Stopping: no more claims, waiting for ${count(event.running, 'running handler')}` };

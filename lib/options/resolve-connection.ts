@@ -25,6 +25,8 @@ const PG_VARIABLES = ['PGHOST', 'PGHOSTADDR', 'PGPORT', 'PGDATABASE', 'PGUSER'];
 /** The database that the options or else the environment name, or the problem with it. No problem contains a url. */
 export function resolveConnection(options: DistributedSchedulerOptions, environment: Environment): ConnectionSource | { readonly problem: string } {
   const { connection, dataSource } = options;
+  const unset = (['connection', 'dataSource'] as const).find((name) => name in options && options[name] === undefined);
+  if (unset) return { problem: `${unset} is given, but undefined; is a variable not set? Leave it out to use the environment's database` };
   if (connection !== undefined && dataSource !== undefined) {
     return { problem: 'connection and dataSource are both given; one of them says where the database is' };
   }

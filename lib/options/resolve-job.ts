@@ -34,7 +34,7 @@ export function resolveJob(declaration: JobDeclaration): JobDefinition {
   const { schedule, problems: unread } = readSchedule(expression, values.timeZone ?? defaults.timeZone ?? 'UTC', name);
   const all = [...problems, ...problemsOfDefaultName(options, defaultName), ...unread, ...problemsBetween(options, values, policies)];
   if (all.length > 0 || schedule === null) {
-    const named = options.name !== undefined && values.name === undefined ? '' : `job "${name}": `;
+    const named = name === declaredBy || (options.name !== undefined && values.name === undefined) ? '' : `job "${name}": `;
     throw new InvalidOptionsError(all.map((problem) => `${declaredBy}: ${named}${problem}`));
   }
   return Object.freeze({ name, schedule, owner: values.owner ?? null, declaredBy, ...policies });

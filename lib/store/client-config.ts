@@ -1,9 +1,11 @@
-import type { ClientConfig } from 'pg';
 import type { PostgresConnection } from '../options/scheduler-options.js';
+
+/** Options of pg's `Client`. Its types are not everybody's dependency, so they are not named here. */
+export type ClientOptions = Record<string, unknown>;
 
 /** A connection's settings as plain values that can cross to a thread. The password may be made anew by a function. */
 export interface ConnectionSettings {
-  readonly config: ClientConfig;
+  readonly config: ClientOptions;
   /** Set when the application gives the password by a function. */
   readonly password: (() => string | Promise<string>) | null;
 }
@@ -24,7 +26,7 @@ export function connectionSettings(connection: PostgresConnection, applicationNa
     application_name: applicationName,
     keepAlive: true,
   };
-  return { config: plain(config) as ClientConfig, password: typeof password === 'function' ? password : null };
+  return { config: plain(config) as ClientOptions, password: typeof password === 'function' ? password : null };
 }
 
 /** Without what is undefined (pg would take it over the url's) and without functions, which can't cross. */

@@ -1,7 +1,7 @@
 import { MigrationExecutor } from 'typeorm';
 import { MissingTablesError } from '../errors/missing-tables.error.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
-import { quoteIdentifier } from './tables.js';
+import { ensureSchema } from './tables.js';
 import { inTransaction, lockName } from './transaction.js';
 
 const TABLES = ['job_schedule', 'job_runs', 'receipts'];
@@ -18,8 +18,7 @@ export class SchemaStore {
     const { coordination, tables } = this.database;
     await inTransaction(coordination, async (query, queryRunner) => {
       await lockName(query, `nestjs-distributed-cron:migrate:${tables.schema}`);
-      const schemas = await query('select from pg_namespace where nspname = $1', [tables.schema]);
-      if (schemas.length === 0) await query(`create schema ${quoteIdentifier(tables.schema)}`);
+      await ensureSchema(queryRunner, tables.schema);
       const executor = new MigrationExecutor(coordination, queryRunner);
       executor.transaction = 'none';
       await executor.executePendingMigrations();

@@ -28,3 +28,9 @@ export class Tables {
 export function quoteIdentifier(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }
+
+/** Creates the schema where it is missing. Asks first: `create schema if not exists` needs a right it may have no use for. */
+export async function ensureSchema(queryRunner: QueryRunner, schema: string): Promise<void> {
+  const schemas = (await queryRunner.query('select from pg_namespace where nspname = $1', [schema])) as unknown[];
+  if (schemas.length === 0) await queryRunner.query(`create schema ${quoteIdentifier(schema)}`);
+}

@@ -1,1 +1,2 @@
 export { startEmbeddedServer, type EmbeddedServer, type EmbeddedServerOptions } from '../store/embedded-server.js';
+export { runJob, type RunEnd, type RunJobOptions } from './run-job.js';

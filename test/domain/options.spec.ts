@@ -219,7 +219,7 @@ describe('a job', () => {
 
   it('measures a renewal of its own against the lease of the module', () => {
     expect(problemsOf(() => job({ renewEvery: '5s' }, { defaults: { lease: '10s' } }))).toEqual([
-      'InvoiceService.export: job "InvoiceService.export": lease (10s, by default) must be at least 3 × renewEvery (5s).',
+      'InvoiceService.export: lease (10s, by default) must be at least 3 × renewEvery (5s).',
     ]);
   });
 
@@ -291,7 +291,7 @@ describe('a job', () => {
   ])('with the expression %j is refused, naming class, method and job', (expression, problem) => {
     const act = () => job({ name: 'nightly' }, { expression });
     if (expression === undefined) {
-      expect(() => resolveJob({ expression: undefined as never, defaultName: 'A.b', declaredBy: 'A.b', defaults: {} })).toThrow(`A.b: job "A.b": ${problem}`);
+      expect(() => resolveJob({ expression: undefined as never, defaultName: 'A.b', declaredBy: 'A.b', defaults: {} })).toThrow(`A.b: ${problem}`);
     } else {
       expect(problemsOf(act)).toEqual([`InvoiceService.export: job "nightly": ${problem}`]);
     }

@@ -214,8 +214,12 @@ function isAlive(pid: number): boolean {
   } catch {
     return false;
   }
-  // A process that ended and was not waited for by its parent yet is no process any more.
-  return !existsSync(`/proc/${pid}/stat`) || !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
+  // A process that ended and was not waited for by its parent yet is no process any more; it may go while it is looked at.
+  try {
+    return !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
+  } catch {
+    return process.platform !== 'linux';
+  }
 }
 
 async function until(condition: () => boolean): Promise<void> {

@@ -49,6 +49,15 @@ describe('G6 reaping', () => {
     expect(await claimWaiting()).toEqual([]);
   });
 
+  it('a person runs a dead run once more as README says, and it is dead again when it fails', async () => {
+    await expired('attempt = 3');
+    await stores.reaper.reap([JOB], 10);
+    await stores.test.query(`update job_runs set status = 'queued', next_attempt_at = now() where job_name = 'job' and status = 'dead'`);
+    expect(await claimWaiting()).toMatchObject([{ verdict: 'claimed', attempt: 4 }]);
+    await stores.test.query(`update job_runs set lease_until = now() - interval '1 second'`);
+    expect(await stores.reaper.reap([JOB], 10)).toMatchObject([{ status: 'dead', attempt: 4 }]);
+  });
+
   it('does not count attempts that were handed back', async () => {
     await expired('attempt = 3, releases = 1');
     expect(await stores.reaper.reap([JOB], 10)).toMatchObject([{ status: 'orphaned' }]);

@@ -1,0 +1,39 @@
+import type { INestApplicationContext } from '@nestjs/common';
+import { filter, firstValueFrom } from 'rxjs';
+import { JobRegistry } from '../discovery/job.registry.js';
+import type { EventOf } from '../events/scheduler-event.js';
+import { SchedulerEvents } from '../events/scheduler-events.js';
+import { ClaimService } from '../execution/claim.service.js';
+import { ExecutorService } from '../execution/executor.service.js';
+
+/** How an attempt ended. */
+export type RunEnd = EventOf<'run.completed' | 'run.failed' | 'run.dead' | 'run.refused' | 'run.released'>;
+
+export interface RunJobOptions {
+  /** The occurrence to run, a whole second in the past. @default the last fire time of the job's schedule */
+  readonly fireTime?: Date;
+}
+
+/**
+ * Runs one occurrence of a job now, as its schedule would: claimed, in its run's context, with receipts. For tests of
+ * applications that were started with `enabled: false`.
+ * @returns how the attempt ended
+ * @throws Error when there is no such job, or the occurrence has run already
+ */
+export async function runJob(app: INestApplicationContext, jobName: string, options: RunJobOptions = {}): Promise<RunEnd> {
+  const registry = app.get(JobRegistry, { strict: false });
+  const job = registry.get(jobName)?.definition;
+  if (!job) throw new Error(`There is no job "${jobName}"; there are ${registry.names().join(', ') || 'none'}.`);
+  const fireTime = options.fireTime?.getTime() ?? job.schedule.previousBefore(Date.now());
+  if (fireTime === null) throw new Error(`Job "${jobName}" has never been due; give a fireTime.`);
+  const { owned, verdicts } = await app.get(ClaimService, { strict: false }).claimDue([{ job, fireTime, startsAt: fireTime }]);
+  if (owned.length === 0) throw new Error(`${jobName} of ${new Date(fireTime).toISOString()} cannot be run: it is ${verdicts[0]}.`);
+  const ended = firstValueFrom(
+    app
+      .get(SchedulerEvents, { strict: false })
+      .of('run.completed', 'run.failed', 'run.dead', 'run.refused', 'run.released')
+      .pipe(filter((event) => event.jobName === jobName && event.fireTime.getTime() === fireTime)),
+  );
+  app.get(ExecutorService, { strict: false }).start(owned);
+  return ended;
+}
