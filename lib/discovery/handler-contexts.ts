@@ -16,26 +16,38 @@ import { isObservable, lastValueFrom } from 'rxjs';
  */
 @Injectable()
 export class HandlerContexts {
-  private readonly creator: ExternalContextCreator;
+  private readonly container: NestContainer;
+  private readonly creators = new WeakMap<object, ExternalContextCreator>();
 
   constructor(contexts: ExternalContextCreator) {
-    // Nest gives the container to its own creator alone; without the application's configuration there is nothing global.
-    const { container } = contexts as unknown as { container: NestContainer };
-    this.creator = new HandlerContextCreator(
-      new GuardsContextCreator(container),
-      new GuardsConsumer(),
-      new InterceptorsContextCreator(container),
-      new InterceptorsConsumer(),
-      container.getModules(),
-      new PipesContextCreator(container),
-      new PipesConsumer(),
-      new RethrowingFilters(container),
-    );
+    // Nest gives the container to its own creator alone.
+    this.container = (contexts as unknown as { container: NestContainer }).container;
   }
 
-  get create(): ExternalContextCreator['create'] {
-    return this.creator.create.bind(this.creator);
+  /** The creator for handlers of this instance's class, and of no other: NestJS 11 tells classes apart by their name. */
+  for(instance: object): ExternalContextCreator {
+    const prototype = Object.getPrototypeOf(instance) as object;
+    let creator = this.creators.get(prototype);
+    if (!creator) {
+      creator = creatorIn(this.container);
+      this.creators.set(prototype, creator);
+    }
+    return creator;
   }
+}
+
+/** Without the application's configuration there is nothing global. */
+function creatorIn(container: NestContainer): ExternalContextCreator {
+  return new HandlerContextCreator(
+    new GuardsContextCreator(container),
+    new GuardsConsumer(),
+    new InterceptorsContextCreator(container),
+    new InterceptorsConsumer(),
+    container.getModules(),
+    new PipesContextCreator(container),
+    new PipesConsumer(),
+    new RethrowingFilters(container),
+  );
 }
 
 /** Nest takes an observable that ends without a value for an error; a run is done when its handler's observable is. */

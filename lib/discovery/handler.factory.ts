@@ -44,7 +44,7 @@ export class HandlerFactory {
 
   private bind(instance: object, methodName: string, contextId?: ContextId, inquirerId?: string): Handler {
     const method = (instance as Record<string, (...args: unknown[]) => unknown>)[methodName]!;
-    return this.contexts.create<Record<string, never>, CronContextType>(
+    return this.contexts.for(instance).create<Record<string, never>, CronContextType>(
       instance,
       method,
       methodName,

@@ -2,7 +2,7 @@
 require('reflect-metadata');
 const { readFileSync } = require('node:fs');
 const { join } = require('node:path');
-const { Inject, Injectable, Module, Scope, UseGuards } = require('@nestjs/common');
+const { Inject, Injectable, Module, Scope, UseGuards, createParamDecorator } = require('@nestjs/common');
 const { NestFactory, REQUEST } = require('@nestjs/core');
 const { firstValueFrom, map, scan, filter } = require('rxjs');
 const { DataSource, EntitySchema } = require('typeorm');
@@ -61,22 +61,39 @@ class Slow {
 }
 decorate(Slow, 'run', DistributedCron('* * * * * *', { name: 'slow' }));
 
+/** Two features with an `Importer.handle` each: NestJS 11 knows parameters by these two names alone. */
+const received = {};
+function importerOf(name, ...parameters) {
+  class Importer {
+    handle(first) {
+      received[name] = first.jobName ?? first;
+    }
+  }
+  parameters.forEach((parameter, index) => parameter(Importer.prototype, 'handle', index));
+  decorate(Importer, 'handle', DistributedCron('* * * * * *', { name }));
+  class Feature {}
+  Module({ providers: [Importer] })(Feature);
+  return Feature;
+}
+const Tenant = createParamDecorator(() => 'a tenant');
+const features = [importerOf('customers', Tenant()), importerOf('suppliers')];
+
 class Root {}
 
 async function main() {
   const dataSource = await new DataSource({ type: 'postgres', url: process.env.DATABASE_URL, entities: [Invoice], synchronize: true }).initialize();
   const scheduler = DistributedSchedulerModule.forRootAsync({ useFactory: () => ({ dataSource, migrate: true, logging: false }) });
-  Module({ imports: [scheduler], providers: [Invoices, Scoped, Slow, Connection] })(Root);
+  Module({ imports: [scheduler, ...features], providers: [Invoices, Scoped, Slow, Connection] })(Root);
   const app = await NestFactory.createApplicationContext(Root, { logger: ['error', 'warn'], abortOnError: false });
   const events = app.get(SchedulerEvents);
-  await Promise.all(['invoices', 'scoped'].map((job) => firstValueFrom(completions(events, job))));
+  await Promise.all(['invoices', 'scoped', 'customers', 'suppliers'].map((job) => firstValueFrom(completions(events, job))));
   await firstValueFrom(events.of('run.started').pipe(filter(({ jobName }) => jobName === 'slow')));
   await app.close();
   const receipts = await dataSource.query('select count(*)::int as receipts, (select count(*)::int from invoice) as invoices from receipts');
   const runs = await dataSource.query('select distinct status from job_runs order by 1');
   await dataSource.destroy();
   const versions = ['@nestjs/core', 'typeorm'].map((name) => JSON.parse(readFileSync(join(__dirname, 'node_modules', name, 'package.json'), 'utf8')).version);
-  console.log(JSON.stringify({ versions, migrations: schedulerMigrations.length, ...receipts[0], statuses: runs.map(({ status }) => status), end: story.slice(-3) }));
+  console.log(JSON.stringify({ versions, migrations: schedulerMigrations.length, ...receipts[0], statuses: runs.map(({ status }) => status), end: story.slice(-3), received }));
 }
 
 function completions(events, job) {

@@ -38,6 +38,16 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
+interface Said {
+  versions: string[];
+  migrations: number;
+  receipts: number;
+  invoices: number;
+  statuses: string[];
+  end: string[];
+  received: Record<string, string>;
+}
+
 describe('the packed library', () => {
   maybe(
     'runs in a CommonJS application on NestJS 11 and TypeORM 0.3, and lets it end',
@@ -50,13 +60,14 @@ describe('the packed library', () => {
       copyFileSync(fileURLToPath(new URL('nest11.app.cjs', import.meta.url)), join(folder, 'app.cjs'));
       const env = { ...process.env, DATABASE_URL: database.url, NODE_OPTIONS: undefined, NODE_ENV: undefined };
       const app = await run(process.execPath, ['app.cjs'], { cwd: folder, env, timeout: 30_000 });
-      const said = JSON.parse(app.stdout) as { versions: string[]; migrations: number; receipts: number; invoices: number; statuses: string[]; end: string[] };
+      const said = JSON.parse(app.stdout) as Said;
       expect(said.versions).toEqual([expect.stringMatching(/^11\./), expect.stringMatching(/^0\.3\./)]);
       expect(said.migrations).toBeGreaterThan(0);
       expect(said.receipts).toBeGreaterThanOrEqual(3);
       expect(said.invoices).toBe(said.receipts);
       expect(said.statuses).toEqual(['done']);
       expect(said.end).toEqual(['begin', 'end', 'connection closed']);
+      expect(said.received).toEqual({ customers: 'a tenant', suppliers: 'suppliers' });
       expect(app.stderr).toBe('');
     },
     150_000,

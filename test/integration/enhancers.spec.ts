@@ -122,16 +122,35 @@ class Plain {
   scoped() {}
 }
 
+/** Named as one more: each has parameters of its own. */
+@Injectable()
+class Importer {
+  @DistributedCron(EACH_SECOND, { name: 'customers' })
+  handle(@JobName('!') name: string) {
+    tell('customers', name);
+  }
+}
+const Namesake = (() => {
+  @Injectable()
+  class Importer {
+    @DistributedCron(EACH_SECOND, { name: 'suppliers' })
+    handle(run: CronRun) {
+      tell('suppliers', run.jobName);
+    }
+  }
+  return Importer;
+})();
+
 let database: TestDatabase;
 const ends = new Map<string, EventOf<'run.completed' | 'run.dead'>>();
 
 beforeAll(async () => {
   database = await createTestDatabase();
-  const app: TestingModule = await startApp(database, { providers: [Enhanced, Plain] });
+  const app: TestingModule = await startApp(database, { providers: [Enhanced, Plain, Importer, Namesake] });
   await firstValueFrom(
     app.get(SchedulerEvents).of('run.completed', 'run.dead').pipe(
       scan((all, event) => all.set(event.jobName, all.get(event.jobName) ?? event), ends),
-      only(({ size }) => size === 6),
+      only(({ size }) => size === 8),
       timeout(20_000),
     ),
   );
@@ -157,6 +176,11 @@ describe('what is bound on a handler', () => {
 
   it('gives custom decorators of parameters their values, through their pipes', () => {
     expect(told.get('parameters')).toContainEqual(['parameters!', 'PARAMETERS?']);
+  });
+
+  it('gives two methods of one class name and one method name their own parameters', () => {
+    expect(told.get('customers')![0]).toBe('customers!');
+    expect(told.get('suppliers')![0]).toBe('suppliers');
   });
 
   it('refuses the run by a guard, which is stored as its error', async () => {
