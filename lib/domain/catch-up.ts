@@ -30,6 +30,8 @@ export interface CatchUpWindow {
   readonly from: number;
   /** The database's clock. */
   readonly now: number;
+  /** Set while an operator holds the job back: what came due since then is not missed. */
+  readonly held: { readonly since: number; readonly reason: 'paused' | 'disabled' } | null;
 }
 
 /** Fire times up to here are missed, later ones merely late or still held back by the jitter. Milliseconds. */
@@ -48,16 +50,18 @@ export function planCatchUp(
   decided: readonly DecidedSpan[],
   rules: Pick<JobPolicies, 'missed' | 'maxCatchUp' | 'catchUpWindowMs' | 'lateAfterMs' | 'jitterMs'>,
 ): CatchUpPlan {
-  const until = Math.max(window.from, missedUntil(window.now, rules));
+  const end = Math.max(window.from, missedUntil(window.now, rules));
+  const until = window.held ? Math.min(end, Math.max(window.from, window.held.since)) : end;
   const oldest = Math.min(until, Math.max(window.from, window.now - rules.catchUpWindowMs));
   const missed = new UndecidedFireTimes(schedule, oldest, until, decided);
   const run = missed.newest(atMost(rules));
   const left = new UndecidedFireTimes(schedule, oldest, run.length > 0 ? run[0]! - 1 : until, decided);
   const tooOld = new UndecidedFireTimes(schedule, window.from, oldest, decided);
+  const held = window.held && new UndecidedFireTimes(schedule, until, end, decided).gap(window.held.reason);
   return {
     run,
-    record: [tooOld.gap('missed: too old'), left.gap(leftOut(rules))].filter((gap) => gap !== null),
-    decidedUntil: until,
+    record: [tooOld.gap('missed: too old'), left.gap(leftOut(rules)), held].filter((gap) => gap !== null),
+    decidedUntil: end,
   };
 }
 

@@ -25,14 +25,19 @@ export class ExecutorService {
     private readonly events: SchedulerEvents,
   ) {}
 
-  /** Starts the handlers; returns at once. */
+  /** Starts the handlers of runs whose lease still holds; returns at once. */
   start(owned: readonly OwnedRun[]): void {
-    const started = owned.map((one) => {
+    const started = owned.flatMap((one) => {
       const job = this.registry.get(one.jobName)!;
       const run = new InFlightRun(one, job.definition);
+      // A process that was frozen or blocked after its claim: another may have begun.
+      if (run.leaseDeadline <= monotonicNow()) {
+        this.runs.lose(run, 'expired');
+        return [];
+      }
       this.runs.add(run);
       this.heartbeat.watch(run);
-      return { run, job };
+      return [{ run, job }];
     });
     for (const { run, job } of started) {
       this.execute(run, job).catch((error: unknown) =>

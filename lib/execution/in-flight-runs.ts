@@ -12,13 +12,16 @@ export class InFlightRun {
   leaseUntil: Date;
   /** By the monotonic clock, milliseconds. */
   leaseDeadline: number;
-  /** What this process still writes about the run is refused. */
-  leaseLost = false;
+  /** Set when what this process still writes about the run is refused. */
+  leaseLost: LeaseLostError | null = null;
   /** The attempt's end is written: a lease that is gone now was not lost. */
   settled = false;
   /** The handler has ended: nothing more belongs to the run. */
   ended = false;
+  /** The attempt's end is being written. */
+  ending = false;
   private readonly open = new Set<Promise<unknown>>();
+  private readonly losers = new Set<(error: LeaseLostError) => void>();
 
   constructor(
     readonly owned: OwnedRun,
@@ -48,6 +51,16 @@ export class InFlightRun {
     work.then(close, close);
   }
 
+  /** The work's result, or the lost lease if that comes first: a database that never answers holds up no handler. */
+  whileOurs<Result>(work: Promise<Result>): Promise<Result> {
+    return new Promise((resolve, reject) => {
+      const done = () => this.losers.delete(reject);
+      this.losers.add(reject);
+      work.then(resolve, reject);
+      work.then(done, done);
+    });
+  }
+
   /**
    * Takes nothing more, and waits for what the handler started and did not await.
    * @throws what the first of them failed with
@@ -65,8 +78,9 @@ export class InFlightRun {
   }
 
   loseLease(cause: LeaseLoss): void {
-    this.leaseLost = true;
-    this.controller.abort(new LeaseLostError(this.owned, cause));
+    this.leaseLost = new LeaseLostError(this.owned, cause);
+    this.controller.abort(this.leaseLost);
+    for (const lose of this.losers) lose(this.leaseLost);
   }
 
   shutDown(): void {
@@ -107,7 +121,8 @@ export class InFlightRuns {
 
   /** Tells the handler that its run is no longer this process'; once. */
   lose(run: InFlightRun, cause: LeaseLoss): void {
-    if (run.leaseLost || run.settled) return;
+    // Between the commit of its end and the answer, a beat finds the run ended and takes it for lost.
+    if (run.leaseLost || run.settled || (run.ending && cause === 'taken over')) return;
     run.loseLease(cause);
     const { jobName, fireTime, attempt } = run.owned;
     this.events.emit({ type: 'lease.lost', jobName, fireTime, attempt, cause });

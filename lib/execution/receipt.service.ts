@@ -63,10 +63,10 @@ export class ReceiptService {
     const key = receiptKey(entity, options);
     const outer = this.open.getStore();
     if (outer !== undefined) throw new NestedReceiptError(outer, key.entity);
-    if (run.leaseLost) throw run.signal.reason;
+    if (run.leaseLost) throw run.leaseLost;
     const outcome = await this.partitions.makingSure(
       () => [run.owned.fireTime],
-      () => this.open.run(key.entity, () => this.transact(run, key, effect)),
+      () => this.open.run(key.entity, () => run.whileOurs(this.transact(run, key, effect))),
     );
     const { jobName, fireTime, attempt } = run.owned;
     this.events.emit({ type: outcome.applied ? 'receipt.written' : 'receipt.duplicate', jobName, fireTime, attempt, ...key });
@@ -75,7 +75,8 @@ export class ReceiptService {
 
   private async transact<Result>(run: InFlightRun, key: ReceiptKey, effect: Effect<Result>): Promise<OnceOutcome<Result>> {
     const dataSource = await this.database.receipts();
-    return dataSource.transaction(async (manager): Promise<OnceOutcome<Result>> => {
+    // Read committed, whatever the default: the end must see the lease as heartbeats have renewed it meanwhile.
+    return dataSource.transaction('READ COMMITTED', async (manager): Promise<OnceOutcome<Result>> => {
       const answer = await this.store.open(manager, run.owned, key, idempotencyKey(run.owned, key.entity, key.effect));
       if (answer.kind === 'there') return { applied: false, result: answer.result as Result | undefined };
       if (answer.kind === 'refused') throw this.refused(run, key);
@@ -90,7 +91,7 @@ export class ReceiptService {
     const { jobName, fireTime, attempt } = run.owned;
     this.events.emit({ type: 'receipt.refused', jobName, fireTime, attempt, ...key });
     this.runs.lose(run, 'taken over');
-    return new LeaseLostError(run.owned, 'taken over');
+    return run.leaseLost ?? new LeaseLostError(run.owned, 'taken over');
   }
 }
 

@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Outcome } from '../domain/outcome.js';
+import type { RunStatus } from '../domain/run.js';
 import { describeError } from '../domain/stored-error.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import { monotonicNow } from '../runtime/monotonic.js';
@@ -22,6 +23,7 @@ export class RunEndings {
   ) {}
 
   async write(run: InFlightRun, outcome: Outcome, durationMs: number): Promise<void> {
+    run.ending = true;
     const accepted = !run.leaseLost && (await this.persist(run, outcome));
     run.settled = true;
     this.report(run, outcome, durationMs, accepted);
@@ -30,7 +32,8 @@ export class RunEndings {
   private async persist(run: InFlightRun, outcome: Outcome): Promise<boolean> {
     for (let wait = FIRST_RETRY_MS, failures = 1; ; wait = Math.min(wait * 2, LONGEST_RETRY_MS), failures++) {
       try {
-        return outcome.kind === 'done' ? await this.store.complete(run.owned) : await this.store.end(run.owned, endingOf(outcome));
+        const accepted = outcome.kind === 'done' ? await this.store.complete(run.owned) : await this.store.end(run.owned, endingOf(outcome));
+        return accepted || (failures > 1 && (await this.store.hasEnded(run.owned, statusOf(outcome))));
       } catch (error) {
         this.events.emit({ type: 'loop.failed', loop: `ending of ${run.id}`, error: describeError(error), failures });
         if (run.leaseLost || monotonicNow() + wait >= run.leaseDeadline) return false;
@@ -58,6 +61,10 @@ export class RunEndings {
         return this.events.emit({ type: 'run.dead', ...facts, error: outcome.error });
     }
   }
+}
+
+function statusOf(outcome: Outcome): RunStatus {
+  return outcome.kind === 'done' ? 'done' : endingOf(outcome).status;
 }
 
 function endingOf(outcome: Exclude<Outcome, { kind: 'done' }>): Ending {

@@ -1,6 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { JobRegistry } from '../discovery/job.registry.js';
 import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
+import type { JobDefinition } from '../domain/job-definition.js';
 import { describeError } from '../domain/stored-error.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import { ClaimService } from '../execution/claim.service.js';
@@ -78,25 +79,28 @@ export class ReaperService {
     if (expired) await this.reapExpired(names);
     this.leftWaiting = expired || untilAttempt <= 0;
     if (!this.leftWaiting) return Math.min(untilExpiry, untilAttempt);
-    return (await this.startWaiting(names)) > 0 ? 0 : LOOK_AGAIN_MS;
+    return (await this.startWaiting()) > 0 ? 0 : LOOK_AGAIN_MS;
   }
 
   private async reapExpired(names: readonly string[]): Promise<void> {
     await this.store.endStaleReceipts(names);
-    const known = this.registry.list().map(({ definition: { name, maxAttempts } }) => ({ name, maxAttempts }));
-    const reaped = await this.store.reap(known, REAP_AT_ONCE);
+    const reaped = await this.store.reap(this.known, REAP_AT_ONCE);
     reaped.forEach((run) => this.report(run));
   }
 
   /** @returns how many were started */
-  private async startWaiting(names: readonly string[]): Promise<number> {
+  private async startWaiting(): Promise<number> {
     const room = this.options.maxConcurrentRuns - this.runs.size;
     if (room <= 0) return 0;
-    const waiting = await this.store.waiting(names, room);
+    const waiting = await this.store.waiting(this.known, room);
     const jobs = new Map(this.registry.list().map(({ definition }) => [definition.name, definition]));
     const owned = await this.claims.claimWaiting(waiting, jobs);
     this.executor.start(owned);
     return owned.length;
+  }
+
+  private get known(): JobDefinition[] {
+    return this.registry.list().map(({ definition }) => definition);
   }
 
   private report({ jobName, fireTime, attempt, status, claimedBy, overdueMs }: ReapedRun): void {

@@ -4,8 +4,9 @@ import { INSTANCE_ID } from '../distributed-scheduler.tokens.js';
 import type { Candidate } from '../execution/claim.service.js';
 
 /**
- * The order in which an instance claims: oldest first, and among jobs that are due together an order of its own. Were it
- * the same everywhere, the fastest replica would be ahead of the others at every job and take them all.
+ * The order in which an instance claims: of each job first the oldest, so that a job with many late occurrences does not
+ * push the others out; of those the oldest; and among jobs that are due together an order of its own. Were it the same
+ * everywhere, the fastest replica would be ahead of the others at every job and take them all.
  */
 @Injectable()
 export class ClaimOrder {
@@ -13,11 +14,19 @@ export class ClaimOrder {
 
   constructor(@Inject(INSTANCE_ID) private readonly instanceId: string) {}
 
+  /** @param candidates of each job, oldest first */
   sort(candidates: readonly Candidate[]): Candidate[] {
-    return [...candidates].sort((a, b) => a.startsAt - b.startsAt || this.rank(a.job.name) - this.rank(b.job.name));
+    const seen = new Map<string, number>();
+    const placed = candidates.map((candidate) => {
+      const turn = seen.get(candidate.job.name) ?? 0;
+      seen.set(candidate.job.name, turn + 1);
+      return { candidate, turn };
+    });
+    placed.sort((a, b) => a.turn - b.turn || a.candidate.startsAt - b.candidate.startsAt || this.rank(a.candidate) - this.rank(b.candidate));
+    return placed.map(({ candidate }) => candidate);
   }
 
-  private rank(jobName: string): number {
+  private rank({ job: { name: jobName } }: Candidate): number {
     let rank = this.ranks.get(jobName);
     if (rank === undefined) {
       rank = createHash('sha256').update(`${this.instanceId}\n${jobName}`).digest().readUInt32BE(0);

@@ -64,36 +64,42 @@ export class TickerService {
     const now = this.time.now();
     const missed = this.timelines.missed(now).length > 0;
     if (missed) this.catchUps.wake();
-    const { decided, waiting, left } = await this.claim(this.timelines.live(now).flatMap((timeline) => timeline.due(now)));
-    this.undecided = waiting > 0 || left > 0 || missed;
-    if (left > 0 && decided > 0 && this.room > 0) return 0;
+    const left = await this.claim(this.timelines.live(now).flatMap((timeline) => timeline.due(now)));
+    this.undecided = left || missed;
     return this.undecided ? LOOK_AGAIN_MS : Math.max(LEAST_SLEEP_MS, this.timelines.nextDueAt - this.time.now());
   }
 
-  /** Claims no more than there is room for: what is claimed and held back is kept from others. */
-  private async claim(candidates: readonly Candidate[]): Promise<{ decided: number; waiting: number; left: number }> {
-    const batch = this.order.sort(candidates).slice(0, Math.min(this.room, MOST_IN_A_BATCH));
-    const result = await this.claims.claimDue(batch);
-    this.executor.start(result.owned);
-    const waiting = result.verdicts.filter((verdict) => verdict === 'waiting').length;
-    return { decided: this.advance(batch, result), waiting, left: candidates.length - batch.length };
+  /**
+   * Claims batch by batch while there is room: what is claimed and held back is kept from others. A job that can't start
+   * now gives its place to the next.
+   * @returns true when something is left to be looked at again
+   */
+  private async claim(candidates: readonly Candidate[]): Promise<boolean> {
+    let open = this.order.sort(candidates);
+    let waiting = false;
+    while (open.length > 0 && this.room > 0) {
+      const batch = open.slice(0, Math.min(this.room, MOST_IN_A_BATCH));
+      const result = await this.claims.claimDue(batch);
+      this.executor.start(result.owned);
+      const stuck = this.advance(batch, result);
+      waiting ||= result.verdicts.includes('waiting');
+      open = open.slice(batch.length).filter(({ job }) => !stuck.has(job.name));
+    }
+    return waiting || open.length > 0;
   }
 
   /**
    * A timeline moves over what is decided, up to the first occurrence that is not: nothing is forgotten behind a newer row.
-   * @returns how many it moved over
+   * @returns the jobs it did not move to the end
    */
-  private advance(batch: readonly Candidate[], { verdicts }: ClaimResult): number {
+  private advance(batch: readonly Candidate[], { verdicts }: ClaimResult): Set<string> {
     const stuck = new Set<string>();
-    let decided = 0;
     batch.forEach(({ job, fireTime }, index) => {
       const verdict = verdicts[index]!;
       if (verdict === 'early' || verdict === 'waiting') stuck.add(job.name);
-      if (stuck.has(job.name)) return;
-      this.timelines.get(job.name)!.decideUntil(fireTime);
-      decided += 1;
+      if (!stuck.has(job.name)) this.timelines.get(job.name)!.decideUntil(fireTime);
     });
-    return decided;
+    return stuck;
   }
 
   private get room(): number {

@@ -1,4 +1,4 @@
-import type { CatchUpPlan, DecidedSpan } from '../domain/catch-up.js';
+import type { CatchUpPlan, CatchUpWindow, DecidedSpan } from '../domain/catch-up.js';
 import type { JobDefinition } from '../domain/job-definition.js';
 import type { PartitionStore } from './partition.store.js';
 import type { Query } from './query.js';
@@ -12,6 +12,7 @@ export interface DecidedWindow {
   /** From here on, fire times must be compared; everything before is decided. Milliseconds. */
   readonly from: number;
   readonly decided: readonly DecidedSpan[];
+  readonly held: CatchUpWindow['held'];
 }
 
 /** Writes what becomes of missed occurrences. Of replicas that start together one decides; the others find it done. */
@@ -24,31 +25,40 @@ export class CatchUpStore {
   /**
    * Plans and writes in one transaction. Runs are written as queued: whoever has room claims them. The lock is the
    * catch-up's own and not waited for: claims go on beside it, also while whoever holds it is busy or frozen.
-   * @returns null when another replica is deciding about the job right now
+   * @returns null when another replica is deciding about the job right now, or has just claimed part of what was planned
    */
   async decide(job: JobDefinition, from: number, plan: (seen: DecidedWindow) => CatchUpPlan): Promise<CatchUpPlan | null> {
     let planned: CatchUpPlan = { run: [], record: [], decidedUntil: from };
-    return this.partitions.makingSure(
-      () => [...planned.run, ...planned.record.map((gap) => gap.until)].map((fireTime) => new Date(fireTime)),
-      () =>
-        inTransaction(this.database.coordination, async (query) => {
-          if (!(await tryLockName(query, `nestjs-distributed-cron:catch-up:${this.database.tables.schema}:${job.name}`))) return null;
-          planned = plan(await this.look(query, job, from));
-          await this.write(query, job, planned);
-          await this.advance(query, job, planned.decidedUntil);
-          return planned;
-        }),
-    );
+    const fireTimes = () => [...planned.run, ...planned.record.map((gap) => gap.until)].map((fireTime) => new Date(fireTime));
+    const attempt = () =>
+      inTransaction(this.database.coordination, async (query) => {
+        if (!(await tryLockName(query, `nestjs-distributed-cron:catch-up:${this.database.tables.schema}:${job.name}`))) return null;
+        planned = plan(await this.look(query, job, from));
+        await this.write(query, job, planned);
+        await this.advance(query, job, planned.decidedUntil);
+        return planned;
+      });
+    try {
+      return await this.partitions.makingSure(fireTimes, attempt);
+    } catch (error) {
+      if (error instanceof Overtaken) return null;
+      throw error;
+    }
   }
 
   private async look(query: Query, job: JobDefinition, from: number): Promise<DecidedWindow> {
     const { jobRuns, jobSchedule } = this.database.tables;
-    const [schedule] = await query<{ now: Date; decided_until: Date | null }>(
-      `select clock_timestamp() as now,
-             (select decided_until from ${jobSchedule} where name = $1 and cron = $2 and time_zone = $3) as decided_until`,
+    const [clock] = await query<{ now: Date }>('select clock_timestamp() as now');
+    const [schedule] = await query<ScheduleRow>(
+      `select decided_until, enabled, paused_at, paused_until
+       from   ${jobSchedule}
+       where  name = $1
+       and    cron = $2
+       and    time_zone = $3`,
       [job.name, job.schedule.expression, job.schedule.timeZone],
     );
-    const start = Math.max(from, schedule!.decided_until?.getTime() ?? from);
+    const now = clock!.now.getTime();
+    const start = Math.max(from, schedule?.decided_until.getTime() ?? from);
     const rows = await query<{ fire_time: Date; gap_from: Date | null }>(
       `select fire_time, gap_from
        from   ${jobRuns}
@@ -57,8 +67,9 @@ export class CatchUpStore {
       [job.name, new Date(start).toISOString()],
     );
     return {
-      now: schedule!.now.getTime(),
+      now,
       from: start,
+      held: schedule ? heldSince(schedule, now) : null,
       decided: rows.map((row) => ({ from: (row.gap_from ?? row.fire_time).getTime(), until: row.fire_time.getTime() })),
     };
   }
@@ -69,7 +80,7 @@ export class CatchUpStore {
       ...plan.run.map((fireTime) => ({ fireTime, status: 'queued', reason: null, gapFrom: null, gapCount: null })),
     ].sort((a, b) => a.fireTime - b.fireTime);
     if (rows.length === 0) return;
-    await query(
+    const written = await query(
       `insert into ${this.database.tables.jobRuns}
               (job_name, fire_time, status, trigger, reason, finished_at, next_attempt_at, gap_from, gap_count)
        select $1, fire_time, status, 'catch-up', reason,
@@ -78,7 +89,8 @@ export class CatchUpStore {
               gap_from, gap_count
        from   unnest($2::timestamptz[], $3::text[], $4::text[], $5::timestamptz[], $6::integer[])
                 as decided (fire_time, status, reason, gap_from, gap_count)
-       on conflict (job_name, fire_time) do nothing`,
+       on conflict (job_name, fire_time) do nothing
+       returning 1`,
       [
         job.name,
         rows.map((row) => iso(row.fireTime)),
@@ -88,6 +100,7 @@ export class CatchUpStore {
         rows.map((row) => row.gapCount),
       ],
     );
+    if (written.length < rows.length) throw new Overtaken();
   }
 
   private async advance(query: Query, job: JobDefinition, until: number): Promise<void> {
@@ -103,6 +116,23 @@ export class CatchUpStore {
   }
 }
 
+interface ScheduleRow {
+  decided_until: Date;
+  enabled: boolean;
+  paused_at: Date | null;
+  paused_until: Date | null;
+}
+
+/** Nobody noted when a job was disabled: nothing of it is missed. */
+function heldSince({ enabled, paused_at, paused_until }: ScheduleRow, now: number): CatchUpWindow['held'] {
+  if (!enabled) return { since: -Infinity, reason: 'disabled' };
+  const paused = paused_at !== null && (paused_until === null || paused_until.getTime() > now);
+  return paused ? { since: paused_at.getTime(), reason: 'paused' } : null;
+}
+
 function iso(millis: number): string {
   return new Date(millis).toISOString();
 }
+
+/** Somebody wrote a row that was to be written here: nothing of the plan holds. */
+class Overtaken extends Error {}

@@ -1,5 +1,6 @@
 import type { OverlapPolicy } from '../domain/job-definition.js';
 import type { RunKey, RunTrigger } from '../domain/run.js';
+import { isHeld } from './held.js';
 import { inOneMessage } from './one-message.js';
 import type { PartitionStore } from './partition.store.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
@@ -162,7 +163,7 @@ export class ClaimStore {
   }
 
   private startWaiting(candidates: string, instanceId: string): string {
-    const { jobRuns } = this.database.tables;
+    const { jobRuns, jobSchedule } = this.database.tables;
     return `
        update ${jobRuns} run
        set    status = 'running',
@@ -194,6 +195,7 @@ export class ClaimStore {
        and    run.status in ('queued', 'failed', 'orphaned')
        and    run.next_attempt_at <= clock_timestamp()
        and    run.attempt = candidate.attempt
+       and    not ${isHeld(jobSchedule, 'candidate.job_name')}
        returning run.job_name, run.fire_time, run.attempt, run.releases, run.trigger, run.lease_until,
                  null as reason, 'claimed' as verdict, clock_timestamp() as now`;
   }

@@ -62,7 +62,22 @@ export class JobRunStore {
        and    claimed_by = $4
        and    lease_until > clock_timestamp()
        returning 1`,
-      [...fenceOf(run), ending.status, ending.reason, JSON.stringify(ending.error), ending.retryInMs, ending.releases],
+      [...fenceOf(run), ending.status, ending.reason, ending.error && JSON.stringify(ending.error), ending.retryInMs, ending.releases],
+    );
+    return ended.length === 1;
+  }
+
+  /** Whether this very attempt has ended so: a write whose answer was lost may have been accepted. */
+  async hasEnded(run: OwnedRun, status: RunStatus): Promise<boolean> {
+    const ended = await this.query(
+      `select
+       from   ${this.database.tables.jobRuns}
+       where  job_name = $1
+       and    fire_time = $2
+       and    status = $5
+       and    attempt = $3
+       and    claimed_by = $4`,
+      [...fenceOf(run), status],
     );
     return ended.length === 1;
   }

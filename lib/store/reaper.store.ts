@@ -1,4 +1,6 @@
+import type { OverlapPolicy } from '../domain/job-definition.js';
 import type { RunKey } from '../domain/run.js';
+import { isHeld } from './held.js';
 import { queryOn, type Query } from './query.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 import type { WaitingRun } from './claim.store.js';
@@ -8,6 +10,7 @@ import { receiptLockKey } from './receipt-lock.js';
 export interface KnownJob {
   readonly name: string;
   readonly maxAttempts: number;
+  readonly overlap: OverlapPolicy;
 }
 
 /** When the reaper has something to do next; null where nothing is open. */
@@ -38,7 +41,7 @@ export class ReaperStore {
 
   /** One cheap look; everything else is asked only when it says so. */
   async outlook(jobNames: readonly string[]): Promise<ReaperOutlook> {
-    const { jobRuns } = this.database.tables;
+    const { jobRuns, jobSchedule } = this.database.tables;
     const [row] = await this.query<{ now: Date; next_expiry: Date | null; next_attempt: Date | null }>(
       `select clock_timestamp() as now,
              (select min(lease_until)
@@ -48,7 +51,8 @@ export class ReaperStore {
              (select min(next_attempt_at)
               from   ${jobRuns}
               where  status in ('queued', 'failed', 'orphaned')
-              and    job_name = any ($1::text[])) as next_attempt`,
+              and    job_name = any ($1::text[])
+              and    not ${isHeld(jobSchedule, 'job_name')}) as next_attempt`,
       [jobNames],
     );
     return { databaseNow: row!.now, nextExpiry: row!.next_expiry, nextAttempt: row!.next_attempt };
@@ -132,17 +136,31 @@ export class ReaperStore {
     }));
   }
 
-  /** Runs whose next attempt is due, longest waiting first. A look only: the claim judges again. */
-  async waiting(jobNames: readonly string[], limit: number): Promise<Pick<WaitingRun, 'jobName' | 'fireTime' | 'attempt'>[]> {
+  /**
+   * Runs that could start now, longest waiting first: their attempt is due, their job is not held, and where it forbids
+   * overlap it is their turn and nothing of it runs. What can't start is left out, or a long backlog of one job would take
+   * the places of all others. A look only: the claim judges again.
+   */
+  async waiting(jobs: readonly KnownJob[], limit: number): Promise<Pick<WaitingRun, 'jobName' | 'fireTime' | 'attempt'>[]> {
+    const { jobRuns, jobSchedule } = this.database.tables;
     return this.query(
-      `select job_name as "jobName", fire_time as "fireTime", attempt
-       from   ${this.database.tables.jobRuns}
-       where  status in ('queued', 'failed', 'orphaned')
-       and    next_attempt_at <= clock_timestamp()
-       and    job_name = any ($1::text[])
-       order  by next_attempt_at, fire_time
-       limit  $2`,
-      [jobNames, limit],
+      `select waiting.job_name as "jobName", waiting.fire_time as "fireTime", waiting.attempt
+       from  (select run.job_name, run.fire_time, run.attempt, run.next_attempt_at, known.overlap,
+                     row_number() over (partition by run.job_name order by run.fire_time) as turn
+              from   ${jobRuns} run
+              join   unnest($1::text[], $2::text[]) as known (job_name, overlap) on known.job_name = run.job_name
+              where  run.status in ('queued', 'failed', 'orphaned')
+              and    run.next_attempt_at <= clock_timestamp()
+              and    not ${isHeld(jobSchedule, 'run.job_name')}) waiting
+       where  waiting.overlap = 'allow'
+       or     waiting.turn = 1 and not exists (
+                select from ${jobRuns} other
+                where  other.job_name = waiting.job_name
+                and    other.status = 'running'
+                and    other.lease_until > clock_timestamp())
+       order  by waiting.next_attempt_at, waiting.fire_time
+       limit  $3`,
+      [jobs.map(({ name }) => name), jobs.map(({ overlap }) => overlap), limit],
     );
   }
 }

@@ -1,6 +1,7 @@
 interface PostgresError {
   code?: string;
   constraint?: string;
+  table?: string;
 }
 
 /** PostgreSQL's own error, however TypeORM wrapped it; empty when it is none. */
@@ -10,8 +11,11 @@ function postgresError(error: unknown): PostgresError {
   return driverError ?? (error as PostgresError);
 }
 
-/** A row without a partition violates no named constraint, which tells it from every other failed check. */
+/**
+ * A row without a partition violates no named constraint, which tells it from every other failed check. An effect may
+ * meet a missing partition of the application's own.
+ */
 export function isMissingPartition(error: unknown): boolean {
-  const { code, constraint } = postgresError(error);
-  return code === '23514' && constraint === undefined;
+  const { code, constraint, table } = postgresError(error);
+  return code === '23514' && constraint === undefined && (table === 'job_runs' || table === 'receipts');
 }

@@ -7,7 +7,7 @@ import { aJob } from '../support/job.js';
 const at = (time: string) => Date.parse(`2026-03-10T${time}Z`);
 const HOURLY = aJob('job', '0 * * * *', { lateAfterMs: 60_000 });
 
-const plan = (job: JobDefinition, from: number, now: number, decided: DecidedSpan[] = []): CatchUpPlan => planCatchUp(job.schedule, { from, now }, decided, job);
+const plan = (job: JobDefinition, from: number, now: number, decided: DecidedSpan[] = []): CatchUpPlan => planCatchUp(job.schedule, { from, now, held: null }, decided, job);
 
 describe('planning missed occurrences', () => {
   it.each<[JobDefinition['missed'], string[], [string, string, number, string][]]>([
@@ -46,6 +46,19 @@ describe('planning missed occurrences', () => {
       { from: at('05:00:00'), until: at('06:00:00') },
     ];
     expect(plan({ ...HOURLY, missed: 'all' }, at('02:00:00'), at('07:30:00'), decided).run).toEqual([at('04:00:00'), at('07:00:00')]);
+  });
+
+  it('what came due while an operator held the job back is not missed', () => {
+    const paused = { from: at('02:00:00'), now: at('06:30:00'), held: { since: at('04:30:00'), reason: 'paused' as const } };
+    expect(planCatchUp(HOURLY.schedule, paused, [], HOURLY)).toMatchObject({
+      run: [at('04:00:00')],
+      record: [
+        { from: at('03:00:00'), until: at('03:00:00'), reason: 'missed: superseded by a newer one' },
+        { from: at('05:00:00'), until: at('06:00:00'), count: 2, reason: 'paused' },
+      ],
+    });
+    const disabled = { ...paused, held: { since: -Infinity, reason: 'disabled' as const } };
+    expect(planCatchUp(HOURLY.schedule, disabled, [], HOURLY)).toMatchObject({ run: [], record: [{ count: 4, reason: 'disabled' }] });
   });
 
   it('has nothing to do twice', () => {

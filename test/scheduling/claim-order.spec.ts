@@ -13,8 +13,17 @@ describe('trap 2: the order of claims', () => {
     expect(shared.length).toBeLessThan(60);
   });
 
-  it('is by age before anything else', () => {
-    const late = { job: jobs[7]!, fireTime: 0, startsAt: 0 };
+  it('is by age', () => {
+    const late = { job: aJob('late', '* * * * *'), fireTime: 0, startsAt: 0 };
     expect(new ClaimOrder('A').sort([...together, late])[0]).toBe(late);
+  });
+
+  it('G14: takes the first of each job before the second of any', () => {
+    const job = aJob('late', '* * * * * *');
+    const late = Array.from({ length: 60 }, (_, second) => ({ job, fireTime: second * 1_000, startsAt: second * 1_000 }));
+    const sorted = new ClaimOrder('A').sort([...late, ...together]);
+    expect(sorted[0]).toBe(late[0]);
+    expect(sorted.indexOf(late[1]!)).toBe(301);
+    expect(sorted.slice(-59)).toEqual(late.slice(1));
   });
 });

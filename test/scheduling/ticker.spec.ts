@@ -25,17 +25,19 @@ class Bench {
     const time = new DatabaseTime(() => this.now);
     time.observe(0, 0);
     const claimDue = async (candidates: readonly Candidate[]) => {
-      this.asked.push(candidates.map(({ job, fireTime }) => `${job.name} ${new Date(fireTime).toISOString().slice(11, 19)}`));
-      return { owned: [], verdicts: candidates.map(this.answer) };
+      if (candidates.length > 0) this.asked.push(candidates.map(({ job, fireTime }) => `${job.name} ${new Date(fireTime).toISOString().slice(11, 19)}`));
+      const verdicts = candidates.map(this.answer);
+      return { owned: verdicts.filter((verdict) => verdict === 'claimed'), verdicts };
     };
+    const runs = { size: 0 };
     this.ticker = new TickerService(
       { pollIntervalMs: 5_000, maxConcurrentRuns } as never,
       this.timelines,
       new ClaimOrder('A'),
       { claimDue } as never,
-      { start: () => {} } as never,
+      { start: (owned: unknown[]) => (runs.size += owned.length) } as never,
       { wake: () => (this.caughtUp += 1) } as never,
-      { size: 0 } as never,
+      runs as never,
       time,
       { emit: () => {} } as never,
     );
@@ -57,7 +59,7 @@ describe('a tick', () => {
   it('sleeps to the next due instant, and claims it then', async () => {
     expect(await bench.tick(at('10:00:30'))).toBe(30_000);
     expect(await bench.tick(at('10:01:00'))).toBe(60_000);
-    expect(bench.asked).toEqual([[], ['job 10:01:00']]);
+    expect(bench.asked).toEqual([['job 10:01:00']]);
   });
 
   it('goes on from what is decided, whoever decided it', async () => {
@@ -86,17 +88,39 @@ describe('a tick', () => {
 
   it('leaves to others what does not fit, and forgets nothing of it', async () => {
     bench = new Bench([aJob('a', '* * * * *'), aJob('b', '* * * * *'), aJob('c', '* * * * *')], at('10:00:00'), 2);
-    expect(await bench.tick(at('10:01:00'))).toBe(0);
-    expect(bench.asked[0]).toHaveLength(2);
+    expect(await bench.tick(at('10:01:00'))).toBe(250);
+    expect(bench.asked.flat()).toHaveLength(2);
+    expect(bench.timelines.live(at('10:01:00'))).toHaveLength(1);
+  });
+
+  it('goes on in batches while there is room', async () => {
+    bench = new Bench([aJob('a', '* * * * *'), aJob('b', '* * * * *'), aJob('c', '* * * * *')], at('10:00:00'), 2);
+    bench.answer = () => 'taken';
+    expect(await bench.tick(at('10:01:00'))).toBe(60_000);
+    expect(bench.asked.map((batch) => batch.length)).toEqual([2, 1]);
+  });
+
+  it('G14: a job with many late occurrences does not push the others out', async () => {
+    bench = new Bench([aJob('late', '* * * * * *', { lateAfterMs: 600_000 })], at('10:00:00'), 20);
+    bench.timelines.set(new JobTimeline(aJob('other', '* * * * *'), at('10:00:00')));
+    bench.answer = ({ job }) => (job.name === 'late' ? 'waiting' : 'claimed');
     await bench.tick(at('10:01:00'));
-    expect(bench.asked.flat().sort()).toEqual(['a 10:01:00', 'b 10:01:00', 'c 10:01:00']);
+    expect(bench.asked[0]).toContain('other 10:01:00');
+  });
+
+  it('G14: a job that cannot start gives the last place to another', async () => {
+    bench = new Bench([aJob('stuck', '* * * * *')], at('09:59:00'), 1);
+    bench.timelines.set(new JobTimeline(aJob('other', '* * * * *'), at('10:00:00')));
+    bench.answer = ({ job }) => (job.name === 'stuck' ? 'waiting' : 'claimed');
+    await bench.tick(at('10:01:00'));
+    expect(bench.asked).toEqual([['stuck 10:00:00'], ['other 10:01:00']]);
   });
 
   it('does not run hot when nothing of a full batch can be decided', async () => {
     bench = new Bench(Array.from({ length: 250 }, (_, index) => aJob(`job-${index}`, '* * * * *')), at('10:00:00'));
     bench.answer = () => 'waiting';
     expect(await bench.tick(at('10:01:00'))).toBe(250);
-    expect(bench.asked[0]).toHaveLength(200);
+    expect(bench.asked.map((batch) => batch.length)).toEqual([200, 50]);
   });
 
   it('leaves what is missed to the catch-up, and starts what is live', async () => {

@@ -84,6 +84,12 @@ describe('G9 catch-up', () => {
     expect(again.record.reduce((sum, { count }) => sum + count, 0)).toBeLessThanOrEqual(1);
   });
 
+  it('runs nothing of a job that is paused or disabled', async () => {
+    await registered(JOB, fires(6));
+    await stores.test.query('update job_schedule set paused_at = $1', [fires(9)]);
+    expect(await decide(JOB, fires(6))).toMatchObject({ run: [], record: [{ reason: 'paused' }] });
+  });
+
   it('a year without any replica costs no more than a minute', async () => {
     const job = aJob('job', '* * * * * *', { missed: 'all', maxCatchUp: 5 });
     const yearAgo = secondsAgo(365 * 86_400);

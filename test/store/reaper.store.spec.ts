@@ -10,7 +10,7 @@ beforeAll(async () => {
 afterAll(() => stores.close());
 beforeEach(() => stores.test.query('delete from job_runs'));
 
-const JOB = { name: 'job', maxAttempts: 3 };
+const JOB = { name: 'job', maxAttempts: 3, overlap: 'forbid' as const };
 
 /** A run of instance A whose lease ended a second ago. */
 async function expired(changes = ''): Promise<void> {
@@ -25,7 +25,7 @@ async function expired(changes = ''): Promise<void> {
 const rows = () => stores.test.query<Record<string, unknown>>('select * from job_runs order by fire_time');
 
 async function claimWaiting(instanceId = 'B', overlap: 'forbid' | 'allow' = 'forbid') {
-  const waiting = await stores.reaper.waiting(['job'], 100);
+  const waiting = await stores.reaper.waiting([{ ...JOB, overlap }], 100);
   return (await stores.claims.claimWaiting(waiting.map((run) => ({ ...run, overlap, leaseMs: 60_000 })), instanceId)).answers;
 }
 
@@ -65,7 +65,7 @@ describe('G6 reaping', () => {
 
   it('trap 8: leaves alone a job it does not know', async () => {
     await expired();
-    expect(await stores.reaper.reap([{ name: 'other', maxAttempts: 3 }], 10)).toEqual([]);
+    expect(await stores.reaper.reap([{ name: 'other', maxAttempts: 3, overlap: 'forbid' as const }], 10)).toEqual([]);
     expect(await stores.reaper.outlook(['other'])).toMatchObject({ nextExpiry: null, nextAttempt: null });
     expect(await rows()).toMatchObject([{ status: 'running' }]);
   });
@@ -120,6 +120,26 @@ describe('starting what waits', () => {
     await waitingRun(20);
     await waitingRun(30);
     expect(await claimWaiting('B', 'allow')).toHaveLength(2);
+  });
+
+  it('G14: a backlog of one job leaves the places of the others free', async () => {
+    for (let secondsBack = 40; secondsBack > 20; secondsBack--) await waitingRun(secondsBack);
+    await stores.test.query(`insert into job_runs (job_name, fire_time, status, trigger, next_attempt_at) values ('other', $1, 'orphaned', 'schedule', now())`, [secondsAgo(5)]);
+    const jobs = [JOB, { ...JOB, name: 'other' }];
+    expect((await stores.reaper.waiting(jobs, 2)).map(({ jobName }) => jobName).sort()).toEqual(['job', 'other']);
+    await claimWaiting();
+    expect((await stores.reaper.waiting(jobs, 2)).map(({ jobName }) => jobName)).toEqual(['other']);
+  });
+
+  it.each([['paused_at = now()'], ['enabled = false']])('leaves alone what an operator holds back: %s', async (held) => {
+    await stores.test.query(`insert into job_schedule (name, cron, time_zone, policies) values ('job', '* * * * * *', 'UTC', '{}')`);
+    await waitingRun(20);
+    const [seen] = await stores.reaper.waiting([JOB], 10);
+    await stores.test.query(`update job_schedule set ${held}`);
+    expect(await stores.reaper.waiting([JOB], 10)).toEqual([]);
+    expect(await stores.reaper.outlook(['job'])).toMatchObject({ nextAttempt: null });
+    expect((await stores.claims.claimWaiting([{ ...seen!, overlap: 'forbid', leaseMs: 1_000 }], 'B')).answers).toEqual([]);
+    await stores.test.query('delete from job_schedule');
   });
 
   it('waits until an attempt is due', async () => {

@@ -109,8 +109,8 @@ describe('G4 a receipt', () => {
     await stores.test.query('select pg_sleep(0.4)');
     expect(await stores.reaper.endStaleReceipts(['other job'])).toBe(0);
     expect(await stores.reaper.endStaleReceipts(['job'])).toBe(1);
-    for (let reaped = 0; reaped === 0; ) reaped = (await stores.reaper.reap([{ name: 'job', maxAttempts: 3 }], 10)).length;
-    const [waiting] = await stores.reaper.waiting(['job'], 1);
+    for (let reaped = 0; reaped === 0; ) reaped = (await stores.reaper.reap([{ name: 'job', maxAttempts: 3, overlap: 'forbid' as const }], 10)).length;
+    const [waiting] = await stores.reaper.waiting([{ name: 'job', maxAttempts: 3, overlap: 'forbid' }], 1);
     const { answers } = await stores.claims.claimWaiting([{ ...waiting!, overlap: 'forbid', leaseMs: 60_000 }], 'B');
     const next: OwnedRun = { ...short, attempt: answers[0]!.attempt!, instanceId: 'B', leaseMs: 60_000 };
     await transaction(async (manager) => {

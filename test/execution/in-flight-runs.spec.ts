@@ -1,0 +1,54 @@
+import { describe, expect, it } from '@jest/globals';
+import { LeaseLostError } from '../../lib/errors/lease-lost.error.js';
+import type { SchedulerFact } from '../../lib/events/scheduler-event.js';
+import { SchedulerEvents } from '../../lib/events/scheduler-events.js';
+import { InFlightRun, InFlightRuns } from '../../lib/execution/in-flight-runs.js';
+import { aJob } from '../support/job.js';
+import { aRun } from '../support/run.js';
+
+function begun() {
+  const events = new SchedulerEvents();
+  const told: SchedulerFact['type'][] = [];
+  events.subscribe(({ type }) => told.push(type));
+  const runs = new InFlightRuns(events);
+  const run = new InFlightRun(aRun(), aJob('job', '* * * * *'));
+  runs.add(run);
+  return { runs, run, told };
+}
+
+describe('a run under way', () => {
+  it('that loses its lease hears of it once, by its signal', () => {
+    const { runs, run, told } = begun();
+    runs.lose(run, 'expired');
+    runs.lose(run, 'taken over');
+    expect(run.signal.reason).toBeInstanceOf(LeaseLostError);
+    expect(told).toEqual(['lease.lost']);
+  });
+
+  it('waits for no work of a lost lease, though the database never answers', async () => {
+    const { runs, run } = begun();
+    const work = run.whileOurs(new Promise(() => {}));
+    runs.lose(run, 'expired');
+    await expect(work).rejects.toBe(run.leaseLost);
+    expect(await run.whileOurs(Promise.resolve(7))).toBe(7);
+  });
+
+  it('also when it had been told to stop before', async () => {
+    const { runs, run } = begun();
+    run.shutDown();
+    expect(run.stopping).toBe(true);
+    const work = run.whileOurs(new Promise(() => {}));
+    runs.lose(run, 'taken over');
+    await expect(work).rejects.toBeInstanceOf(LeaseLostError);
+    expect(run.stopping).toBe(false);
+  });
+
+  it('whose end is being written has not lost its lease when a beat finds it ended', () => {
+    const { runs, run, told } = begun();
+    run.ending = true;
+    runs.lose(run, 'taken over');
+    expect(run.leaseLost).toBeNull();
+    runs.lose(run, 'expired');
+    expect(told).toEqual(['lease.lost']);
+  });
+});

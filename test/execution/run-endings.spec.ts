@@ -1,0 +1,46 @@
+import { describe, expect, it } from '@jest/globals';
+import type { SchedulerFact } from '../../lib/events/scheduler-event.js';
+import { SchedulerEvents } from '../../lib/events/scheduler-events.js';
+import { InFlightRun } from '../../lib/execution/in-flight-runs.js';
+import { RunEndings } from '../../lib/execution/run-endings.service.js';
+import { monotonicNow } from '../../lib/runtime/monotonic.js';
+import { aJob } from '../support/job.js';
+import { aRun } from '../support/run.js';
+
+const answers = (...given: (boolean | Error)[]) => async () => {
+  const answer = given.length > 1 ? given.shift()! : given[0]!;
+  if (answer instanceof Error) throw answer;
+  return answer;
+};
+
+/** Writes the completion of a run through a store that answers so. */
+async function complete(store: { complete: () => Promise<boolean>; hasEnded?: () => Promise<boolean> }, leaseMs = 60_000): Promise<SchedulerFact['type'][]> {
+  const events = new SchedulerEvents();
+  const told: SchedulerFact['type'][] = [];
+  events.subscribe(({ type }) => told.push(type));
+  const run = new InFlightRun(aRun({ leaseDeadline: monotonicNow() + leaseMs }), aJob('job', '* * * * *'));
+  await new RunEndings(store as never, events).write(run, { kind: 'done' }, 5);
+  expect(run.settled).toBe(true);
+  return told;
+}
+
+describe('trap 18: the end of an attempt', () => {
+  it('is written again when the database failed', async () => {
+    expect(await complete({ complete: answers(new Error('gone'), new Error('gone'), true) })).toEqual(['loop.failed', 'loop.failed', 'run.completed']);
+  });
+
+  it('that was accepted though its answer was lost is accepted', async () => {
+    expect(await complete({ complete: answers(new Error('gone'), false), hasEnded: answers(true) })).toEqual(['loop.failed', 'run.completed']);
+  });
+
+  it('that was refused is told as refused', async () => {
+    expect(await complete({ complete: answers(false) })).toEqual(['run.refused']);
+    expect(await complete({ complete: answers(new Error('gone'), false), hasEnded: answers(false) })).toEqual(['loop.failed', 'run.refused']);
+  });
+
+  it('is given up with the lease', async () => {
+    const told = await complete({ complete: answers(new Error('gone')) }, 120);
+    expect(told.at(-1)).toBe('run.refused');
+    expect(told.length).toBeLessThan(5);
+  });
+});
