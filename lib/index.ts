@@ -3,9 +3,10 @@ export { DistributedCron } from './discovery/distributed-cron.decorator.js';
 export { JobRegistry, type RegisteredJob } from './discovery/job.registry.js';
 export type { CronContextType, Handler } from './discovery/handler.factory.js';
 
-export { CronRun } from './domain/cron-run.js';
+export { CronRun, type CronRunFacts } from './domain/cron-run.js';
 export { ClaimService, type Candidate, type ClaimResult } from './execution/claim.service.js';
 export { HeartbeatService } from './execution/heartbeat.service.js';
+export type { InFlightRun } from './execution/in-flight-runs.js';
 export { ReceiptService, type Effect, type OnceOptions, type OnceOutcome } from './execution/receipt.service.js';
 export { ReaperService } from './maintenance/reaper.service.js';
 export { TickerService } from './scheduling/ticker.service.js';
@@ -25,13 +26,13 @@ export type { Duration } from './domain/duration.js';
 export type { Backoff, BackoffFunction, JobDefinition, JobPolicies, MissedPolicy, OverlapPolicy } from './domain/job-definition.js';
 export type { OwnedRun, RunKey, RunStatus, RunTrigger } from './domain/run.js';
 export type { StoredError } from './domain/stored-error.js';
-export { fireTimesBetween, nextFireTimes, previousFireTime, type ZoneOptions } from './domain/schedule.js';
+export { fireTimesBetween, nextFireTimes, previousFireTime, type Schedule, type ZoneOptions } from './domain/schedule.js';
 
 export { JobRun, type EarlierAttempt } from './store/job-run.entity.js';
 export { JobSchedule } from './store/job-schedule.entity.js';
 export { Receipt } from './store/receipt.entity.js';
 export { JOB_RUN_REPOSITORY, RECEIPT_REPOSITORY } from './store/store.tokens.js';
-export type { ClaimVerdict } from './store/claim.store.js';
+export type { ClaimVerdict, WaitingRun } from './store/claim.store.js';
 
 export { SchedulerError } from './errors/scheduler.error.js';
 export { AfterRunError } from './errors/after-run.error.js';

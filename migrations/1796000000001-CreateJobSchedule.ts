@@ -1,6 +1,7 @@
 import type { MigrationInterface, QueryRunner } from 'typeorm';
 import { ensureSchema, Tables } from '../lib/store/tables.js';
 
+/** Creates `job_schedule`, and its schema if that is missing; by default the schema is that of the data source that runs it. */
 export const createJobSchedule = (schema?: string) =>
   class CreateJobSchedule1796000000001 implements MigrationInterface {
     readonly name = 'CreateJobSchedule1796000000001';

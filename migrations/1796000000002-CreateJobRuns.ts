@@ -1,6 +1,7 @@
 import type { MigrationInterface, QueryRunner } from 'typeorm';
 import { Tables } from '../lib/store/tables.js';
 
+/** Creates `job_runs`, still without partitions, by default in the schema of the data source that runs it. */
 export const createJobRuns = (schema?: string) =>
   class CreateJobRuns1796000000002 implements MigrationInterface {
     readonly name = 'CreateJobRuns1796000000002';

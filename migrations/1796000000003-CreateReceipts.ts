@@ -1,6 +1,7 @@
 import type { MigrationInterface, QueryRunner } from 'typeorm';
 import { Tables } from '../lib/store/tables.js';
 
+/** Creates `receipts`, still without partitions, by default in the schema of the data source that runs it. */
 export const createReceipts = (schema?: string) =>
   class CreateReceipts1796000000003 implements MigrationInterface {
     readonly name = 'CreateReceipts1796000000003';

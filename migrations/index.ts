@@ -3,7 +3,8 @@ import { createJobRuns } from './1796000000002-CreateJobRuns.js';
 import { createJobSchedule } from './1796000000001-CreateJobSchedule.js';
 import { createReceipts } from './1796000000003-CreateReceipts.js';
 
-type MigrationClass = new () => MigrationInterface;
+/** What `migrations` of a TypeORM data source takes. */
+export type MigrationClass = new () => MigrationInterface;
 
 /**
  * The library's migrations, oldest first, for `migrations` of your own data source. Each may meet what it would create.
