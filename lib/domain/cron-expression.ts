@@ -18,6 +18,7 @@ export interface CronExpression {
   readonly fixed: boolean;
 }
 
+/** What reading an expression may need beside its text. */
 export interface CronExpressionOptions {
   /** Spreads `H`. An expression with `H` is refused without it. */
   readonly jobName?: string;

@@ -33,6 +33,7 @@ export function compileSchedule(expression: string, timeZone: string, jobName?: 
   return new ZonedSchedule(parseCronExpression(expression, { jobName }), timeZoneOf(timeZone));
 }
 
+/** Where, and for which job, an expression is read: what takes it throws `InvalidCronExpressionError` and `InvalidTimeZoneError`. */
 export interface ZoneOptions {
   /** An IANA name. */
   readonly timeZone: string;

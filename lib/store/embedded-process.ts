@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import type { ServerAccount } from './embedded-binaries.js';
 
 /** A program of PostgreSQL that ended, or never began, when it should have worked. */
-export class EmbeddedProcessFailure extends Error {
+class EmbeddedProcessFailure extends Error {
   /** The last lines it wrote. */
   readonly output: string;
 
