@@ -25,6 +25,7 @@ export interface CatchUpPlan {
   readonly decidedUntil: number;
 }
 
+/** The time a catch-up decides about. Instants are epoch milliseconds. */
 export interface CatchUpWindow {
   /** Everything up to here is decided; exclusive. */
   readonly from: number;

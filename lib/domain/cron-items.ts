@@ -11,6 +11,7 @@ import {
 } from './cron-fields.js';
 import { readHashed } from './cron-hash.js';
 
+/** What one field of an expression allows. */
 export interface FieldValues {
   /** Ascending, without repeats; Sunday is 0. */
   readonly values: readonly number[];

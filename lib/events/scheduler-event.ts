@@ -12,6 +12,7 @@ export interface AttemptFacts extends RunKey {
  */
 export type SchedulerEvent = { readonly at: Date } & SchedulerFact;
 
+/** What an event says beside its time, by `type`. What ends in `Ms` is milliseconds. */
 export type SchedulerFact =
   | { readonly type: 'scheduler.started'; readonly instanceId: string; readonly jobs: number }
   | { readonly type: 'scheduler.stopping'; readonly instanceId: string; readonly running: number }

@@ -18,6 +18,7 @@ export interface WatchedRun extends LeaseToRenew {
   readonly leaseDeadline: number;
 }
 
+/** What the process tells its heartbeat thread. */
 export type ToThread =
   | { readonly type: 'watch'; readonly run: WatchedRun }
   | { readonly type: 'forget'; readonly id: string; readonly attempt: number }
@@ -26,6 +27,7 @@ export type ToThread =
   /** Ends the connection and with it the thread. */
   | { readonly type: 'stop' };
 
+/** A lease that was extended; `leaseDeadline` is by the monotonic clock, in milliseconds. */
 export interface Renewal {
   readonly id: string;
   readonly attempt: number;
@@ -34,6 +36,7 @@ export interface Renewal {
   readonly leaseDeadline: number;
 }
 
+/** What the thread tells its process. */
 export type FromThread =
   | { readonly type: 'renewed'; readonly renewals: readonly Renewal[] }
   | { readonly type: 'lost'; readonly id: string; readonly attempt: number; readonly cause: LeaseLoss }

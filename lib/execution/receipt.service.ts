@@ -16,6 +16,7 @@ import { RunContext } from './run-context.js';
 /** Writes through the manager: everything it does commits with the receipt, or not at all. */
 export type Effect<Result> = (manager: EntityManager) => Promise<Result> | Result;
 
+/** How an effect is told from others on its entity. */
 export interface OnceOptions {
   /** Tells several effects on one entity in one occurrence apart. @default 'default' */
   readonly effect?: string;

@@ -4,6 +4,7 @@ import { monotonicNow } from './monotonic.js';
 /** One pass of a periodic duty; returns how many milliseconds to sleep before the next. */
 export type Pass = () => Promise<number>;
 
+/** How a loop sleeps, and whom it tells. */
 export interface LoopOptions {
   /** Longest sleep, in milliseconds: a pass is looked at again at least this often, whatever it asked for. */
   readonly maxSleepMs: number;

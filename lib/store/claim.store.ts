@@ -33,6 +33,7 @@ export type ClaimVerdict =
   /** It is late, and a run of its job that began after it was due is in the way: to be tried again. */
   | 'waiting';
 
+/** What became of one candidate. What its verdict does not set is null. */
 export interface ClaimAnswer extends RunKey {
   readonly verdict: ClaimVerdict;
   readonly reason: string | null;

@@ -7,6 +7,7 @@ import { JobSchedule } from './job-schedule.entity.js';
 import { clientWithPatience } from './patient-client.js';
 import { Receipt } from './receipt.entity.js';
 
+/** What `migrations` of a TypeORM data source takes. */
 export type MigrationClass = new () => MigrationInterface;
 
 const ENTITIES = [JobSchedule, JobRun, Receipt];

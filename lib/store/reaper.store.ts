@@ -20,6 +20,7 @@ export interface ReaperOutlook {
   readonly nextAttempt: Date | null;
 }
 
+/** A run whose lease was over: claimable again, or dead when its attempts are used up. */
 export interface ReapedRun extends RunKey {
   readonly status: 'orphaned' | 'dead';
   readonly attempt: number;

@@ -25,6 +25,7 @@ export class Tables {
   }
 }
 
+/** The name as SQL reads it, whatever is in it: in double quotes, with those in it doubled. */
 export function quoteIdentifier(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }

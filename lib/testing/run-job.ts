@@ -9,6 +9,7 @@ import { ExecutorService } from '../execution/executor.service.js';
 /** How an attempt ended. */
 export type RunEnd = EventOf<'run.completed' | 'run.failed' | 'run.dead' | 'run.refused' | 'run.released'>;
 
+/** Which occurrence `runJob` runs. */
 export interface RunJobOptions {
   /** The occurrence to run, a whole second in the past. @default the last fire time of the job's schedule */
   readonly fireTime?: Date;
