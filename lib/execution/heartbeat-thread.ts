@@ -15,10 +15,17 @@ export interface ThreadListener {
   readonly replaced: () => void;
 }
 
+interface Running {
+  readonly worker: Worker;
+  readonly port: MessagePort;
+  /** Made together with the worker: whoever asks after its end still hears of it. */
+  readonly ended: Promise<void>;
+}
+
 /** The heartbeat's thread as the main thread sees it: kept running, spoken to, and never in the way of the process' end. */
 export class HeartbeatThread {
-  private worker: Worker | null = null;
-  private port: MessagePort | null = null;
+  private running: Running | null = null;
+  private stopped = false;
 
   constructor(
     private readonly settings: () => ConnectionSettings,
@@ -26,58 +33,93 @@ export class HeartbeatThread {
     private readonly listener: ThreadListener,
   ) {}
 
+  /**
+   * Resolves when the thread has connected: settings that don't work there are to fail the start, not every later run.
+   * @throws why it could not
+   */
   async start(): Promise<void> {
-    const { config, password } = this.settings();
-    if (password) config.password = await password();
-    const { port1, port2 } = new MessageChannel();
-    const setup: HeartbeatSetup = { client: config, schema: this.schema, port: port2 };
-    const worker = new Worker(THREAD, { workerData: setup, transferList: [port2] });
-    worker.unref();
-    worker.on('error', this.listener.failed);
-    worker.on('exit', () => this.replace(worker));
-    port1.on('message', this.listener.hear);
-    port1.unref();
-    this.worker = worker;
-    this.port = port1;
+    const running = await this.run();
+    if (!running) return;
+    // Nothing else may keep a process that is still starting.
+    running.worker.ref();
+    const refused = await firstConnection(running);
+    running.worker.unref();
+    if (!refused || this.stopped) return;
+    await this.stop();
+    throw refused;
   }
 
   post(message: ToThread): void {
-    this.port?.postMessage(message);
+    this.running?.port.postMessage(message);
   }
 
   /** News that has arrived but not been heard, because the event loop was blocked. */
   *unheard(): Iterable<FromThread> {
-    while (this.port) {
-      const received = receiveMessageOnPort(this.port) as { message: FromThread } | undefined;
+    while (this.running) {
+      const received = receiveMessageOnPort(this.running.port) as { message: FromThread } | undefined;
       if (!received) return;
       yield received.message;
     }
   }
 
+  /** For good. */
   async stop(): Promise<void> {
-    const worker = this.worker;
-    if (!worker) return;
-    this.worker = null;
-    const ended = new Promise((resolve) => worker.once('exit', resolve));
-    this.post({ type: 'stop' });
+    this.stopped = true;
+    if (!this.running) return;
+    const { worker, port, ended } = this.running;
+    port.postMessage({ type: 'stop' });
     const impatience = setTimeout(() => void worker.terminate(), STOP_WITHIN_MS);
     worker.ref();
     await ended;
     clearTimeout(impatience);
-    this.port?.close();
-    this.port = null;
+    port.close();
+  }
+
+  /** @returns null when it was stopped while the password was made */
+  private async run(): Promise<Running | null> {
+    const { config, password } = this.settings();
+    if (password) config.password = await password();
+    if (this.stopped) return null;
+    const { port1, port2 } = new MessageChannel();
+    const setup: HeartbeatSetup = { client: config, schema: this.schema, port: port2 };
+    const worker = new Worker(THREAD, { workerData: setup, transferList: [port2] });
+    const running: Running = { worker, port: port1, ended: new Promise((resolve) => worker.once('exit', () => resolve())) };
+    this.running = running;
+    worker.unref();
+    worker.on('error', this.listener.failed);
+    port1.on('message', this.listener.hear);
+    port1.unref();
+    void running.ended.then(() => this.replaceLater(running));
+    return running;
   }
 
   /** A thread that ended by itself is started again: the leases it kept may still hold. */
-  private replace(ended: Worker): void {
-    if (this.worker !== ended) return;
-    this.port?.close();
-    setTimeout(() => {
-      if (this.worker !== ended) return;
-      this.start().then(this.listener.replaced, (error: unknown) => {
-        this.listener.failed(error);
-        this.replace(ended);
-      });
-    }, RESTART_AFTER_MS).unref();
+  private replaceLater({ port }: Running): void {
+    if (this.stopped) return;
+    port.close();
+    setTimeout(() => void this.replace(), RESTART_AFTER_MS).unref();
   }
+
+  private async replace(): Promise<void> {
+    if (this.stopped) return;
+    try {
+      if (await this.run()) this.listener.replaced();
+    } catch (error) {
+      this.listener.failed(error);
+      setTimeout(() => void this.replace(), RESTART_AFTER_MS).unref();
+    }
+  }
+}
+
+/** @returns why the thread could not connect, or null when it could */
+async function firstConnection({ worker, port, ended }: Running): Promise<Error | null> {
+  return new Promise((resolve) => {
+    port.on('message', (message: FromThread) => {
+      if (message.type === 'connected') resolve(null);
+      if (message.type === 'refused') resolve(new Error(message.error.message));
+    });
+    worker.once('error', resolve);
+    void ended.then(() => resolve(new Error('its thread ended')));
+    port.postMessage({ type: 'connect' } satisfies ToThread);
+  });
 }

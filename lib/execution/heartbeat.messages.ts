@@ -20,6 +20,8 @@ export interface WatchedRun extends LeaseToRenew {
 
 /** What the process tells its heartbeat thread. */
 export type ToThread =
+  /** Asks for the first connection, before there is a lease to keep; answered by `connected` or `refused`. */
+  | { readonly type: 'connect' }
   | { readonly type: 'watch'; readonly run: WatchedRun }
   | { readonly type: 'forget'; readonly id: string; readonly attempt: number }
   /** The password, where it is made anew for each connection. */
@@ -38,6 +40,8 @@ export interface Renewal {
 
 /** What the thread tells its process. */
 export type FromThread =
+  | { readonly type: 'connected' }
+  | { readonly type: 'refused'; readonly error: StoredError }
   | { readonly type: 'renewed'; readonly renewals: readonly Renewal[] }
   | { readonly type: 'lost'; readonly id: string; readonly attempt: number; readonly cause: LeaseLoss }
   | { readonly type: 'failed'; readonly error: StoredError }

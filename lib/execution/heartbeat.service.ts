@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { LONGEST_TIMER_MS } from '../domain/duration.js';
 import { describeError, type StoredError } from '../domain/stored-error.js';
+import { DatabaseConnectionError } from '../errors/database-connection.error.js';
 import type { LeaseLoss } from '../errors/lease-lost.error.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import { Loop } from '../runtime/loop.js';
@@ -36,8 +37,11 @@ export class HeartbeatService {
     });
   }
 
+  /** @throws DatabaseConnectionError when the thread can't connect, though the pools can */
   async start(): Promise<void> {
-    await this.thread.start();
+    await this.thread.start().catch((error: unknown) => {
+      throw new DatabaseConnectionError('the scheduler’s settings, for the heartbeat’s own connection', unusable(error, this.settings.functions));
+    });
     this.deadlines.start();
   }
 
@@ -83,6 +87,10 @@ export class HeartbeatService {
         return this.failed(message.error);
       case 'recovered':
         return this.events.emit({ type: 'heartbeat.recovered' });
+      // `start()` waits for these.
+      case 'connected':
+      case 'refused':
+        return;
     }
   }
 
@@ -116,4 +124,12 @@ export class HeartbeatService {
   private get settings(): ConnectionSettings {
     return this.database.settings('nestjs-distributed-cron heartbeat');
   }
+}
+
+/** The pools have connected with the same settings, so what differs is said: functions can't cross to a thread. */
+function unusable(error: unknown, functions: readonly string[]): Error {
+  const { message } = describeError(error);
+  if (functions.length === 0) return new Error(message, { cause: error });
+  const options = functions.join(', ');
+  return new Error(`${message}. It is made in a thread, where options that are functions can’t be used; left out: ${options}`, { cause: error });
 }

@@ -4,7 +4,7 @@ import { describeError } from '../domain/stored-error.js';
 import { Loop } from '../runtime/loop.js';
 import { monotonicNow } from '../runtime/monotonic.js';
 import { renewLeases, type RenewalAnswer } from '../store/renew-leases.js';
-import type { ClientOptions } from '../store/client-config.js';
+import { OWN_TYPES, type ClientOptions } from '../store/client-config.js';
 import type { Tables } from '../store/tables.js';
 import type { FromThread, Renewal, WatchedRun } from './heartbeat.messages.js';
 
@@ -21,14 +21,15 @@ const HELD_RETRY_MS = 100;
 export class LeaseKeeper {
   private readonly watched = new Map<string, WatchedRun>();
   private client: Client | null = null;
+  private failing = false;
   private readonly loop = new Loop(() => this.beat(), {
     maxSleepMs: LONGEST_TIMER_MS,
     maxRetryMs: MAX_RETRY_MS,
     onFailure: (error, failures) => {
+      this.failing = true;
       this.disconnect();
       if (failures === 1) this.tell({ type: 'failed', error: describeError(error) });
     },
-    onRecovery: () => this.tell({ type: 'recovered' }),
   });
 
   constructor(
@@ -37,6 +38,11 @@ export class LeaseKeeper {
     private readonly tell: (message: FromThread) => void,
   ) {
     this.loop.start();
+  }
+
+  /** Before there is a lease to keep, so that settings which don't work here are known at once. */
+  async connect(): Promise<void> {
+    await this.connected(Number(this.config.connectionTimeoutMillis));
   }
 
   watch(run: WatchedRun): void {
@@ -67,10 +73,17 @@ export class LeaseKeeper {
     const client = await this.connected(patience);
     const sentAt = monotonicNow();
     const answers = await renewLeases(client, this.tables, leases, patience);
+    this.recovered();
     const renewals = leases.flatMap((lease) => this.settle(lease, sentAt, answers.get(lease.id)!));
     if (renewals.length > 0) this.tell({ type: 'renewed', renewals });
     const passedOver = [...answers.values()].some(({ kind }) => kind === 'held');
     return passedOver ? Math.min(HELD_RETRY_MS, this.interval()) : this.interval();
+  }
+
+  /** Only the database's answer says so: a beat without leases asks nothing. */
+  private recovered(): void {
+    if (this.failing) this.tell({ type: 'recovered' });
+    this.failing = false;
   }
 
   /** A renewal that comes back after the lease has ended here does not revive it: the handler was told to stop. */
@@ -101,7 +114,7 @@ export class LeaseKeeper {
 
   private async connected(patience: number): Promise<Client> {
     if (this.client) return this.client;
-    const client = new Client({ ...this.config, connectionTimeoutMillis: patience });
+    const client = new Client({ ...this.config, types: OWN_TYPES, connectionTimeoutMillis: patience });
     client.on('error', () => {
       if (this.client === client) this.disconnect();
     });

@@ -1,0 +1,100 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { FromThread, WatchedRun } from '../../lib/execution/heartbeat.messages.js';
+import { LeaseKeeper } from '../../lib/execution/lease-keeper.js';
+import { monotonicNow } from '../../lib/runtime/monotonic.js';
+import { openStores, secondsAgo, type Stores } from '../support/stores.js';
+import { Wire } from '../support/wire.js';
+
+const FIRE_TIME = secondsAgo(1);
+const LEASE_MS = 10_000;
+
+let stores: Stores;
+let wire: Wire;
+let keeper: LeaseKeeper;
+let told: FromThread[];
+
+beforeAll(async () => {
+  stores = await openStores();
+});
+afterAll(() => stores.close());
+beforeEach(async () => {
+  await stores.test.query('delete from job_runs');
+  await stores.test.query(
+    `insert into job_runs (job_name, fire_time, status, trigger, attempt, claimed_by, lease_until)
+     values ('job', $1, 'running', 'schedule', 1, 'me', clock_timestamp() + interval '10 s')`,
+    [FIRE_TIME],
+  );
+  wire = await Wire.to(stores.test.url);
+  told = [];
+  keeper = new LeaseKeeper({ connectionString: wire.url, connectionTimeoutMillis: 5_000 }, stores.database.tables, (message) => told.push(message));
+});
+afterEach(async () => {
+  wire.end();
+  await keeper.stop();
+});
+
+const aRun = (changes: Partial<WatchedRun> = {}): WatchedRun => ({
+  id: 'one',
+  jobName: 'job',
+  fireTime: FIRE_TIME.toISOString(),
+  attempt: 1,
+  instanceId: 'me',
+  leaseMs: LEASE_MS,
+  renewEveryMs: 60_000,
+  leaseDeadline: monotonicNow() + LEASE_MS,
+  ...changes,
+});
+
+async function toldOf(type: FromThread['type']): Promise<void> {
+  while (!told.some((message) => message.type === type)) await sleep(5);
+}
+
+describe('a renewal', () => {
+  it('moves the deadline here from when it was sent', async () => {
+    keeper.watch(aRun());
+    const sentAfter = monotonicNow();
+    await keeper.beat();
+    expect(told).toEqual([{ type: 'renewed', renewals: [expect.objectContaining({ id: 'one', attempt: 1 })] }]);
+    const { leaseDeadline } = (told[0] as Extract<FromThread, { type: 'renewed' }>).renewals[0]!;
+    expect(leaseDeadline).toBeGreaterThanOrEqual(sentAfter + LEASE_MS);
+    expect(leaseDeadline).toBeLessThanOrEqual(monotonicNow() + LEASE_MS);
+  });
+
+  it('that arrives after the lease has ended here does not revive it', async () => {
+    await keeper.connect();
+    keeper.watch(aRun({ leaseDeadline: monotonicNow() + 200 }));
+    wire.silence();
+    const beat = keeper.beat();
+    await sleep(300);
+    wire.mend();
+    await beat;
+    expect(told).toEqual([{ type: 'lost', id: 'one', attempt: 1, cause: 'expired' }]);
+    await keeper.beat();
+    expect(told).toHaveLength(1);
+  });
+
+  it('of a run that another instance took is not one', async () => {
+    keeper.watch(aRun());
+    await stores.test.query(`update job_runs set attempt = 2, claimed_by = 'another'`);
+    await keeper.beat();
+    expect(told).toEqual([{ type: 'lost', id: 'one', attempt: 1, cause: 'taken over' }]);
+  });
+});
+
+describe('a heartbeat that can’t connect', () => {
+  it('has not recovered because there is nothing to renew', async () => {
+    wire.cut();
+    keeper.watch(aRun({ renewEveryMs: 10 }));
+    await toldOf('failed');
+    keeper.forget('one', 1);
+    // Its next tries find no lease.
+    await sleep(500);
+    expect(told.map(({ type }) => type)).toEqual(['failed']);
+
+    wire.mend();
+    keeper.watch(aRun({ renewEveryMs: 10 }));
+    await toldOf('renewed');
+    expect(told.map(({ type }) => type).slice(0, 3)).toEqual(['failed', 'recovered', 'renewed']);
+  });
+});
