@@ -8,6 +8,10 @@ import { ReaperService } from '../maintenance/reaper.service.js';
 import { CatchUpService } from '../scheduling/catch-up.service.js';
 import { TickerService } from '../scheduling/ticker.service.js';
 import { WatermarkService } from '../scheduling/watermark.service.js';
+import { within } from './within.js';
+
+/** Not worth a long wait: a replica that starts looks at a few more rows without it. */
+const REMEMBER_WITHIN_MS = 1_000;
 
 /** Everything that goes on periodically, started and stopped in the right order. */
 @Injectable()
@@ -40,9 +44,13 @@ export class Duties {
 
   /** The heartbeat ends last: until then, what still runs keeps its lease. */
   async stop(): Promise<void> {
+    await within(REMEMBER_WITHIN_MS, this.rememberWatermarks());
+    await this.heartbeat.stop();
+  }
+
+  private async rememberWatermarks(): Promise<void> {
     await this.watermarks.stop();
     await this.watermarks.remember().catch(() => {});
-    await this.heartbeat.stop();
   }
 
   /** What an event of this instance makes due. */

@@ -6,17 +6,27 @@ import { SchedulerEvents } from '../events/scheduler-events.js';
 import { InFlightRuns } from '../execution/in-flight-runs.js';
 import { SchedulerLogger } from '../logging/scheduler-logger.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
+import { abandonConnections } from '../store/data-sources.js';
 import { SchedulerDatabase } from '../store/scheduler-database.js';
 import { SchemaStore } from '../store/schema.store.js';
 import { Drain } from './drain.js';
 import { Duties } from './duties.js';
 import { KeepAlive } from './keep-alive.js';
 import { Registrar } from './registrar.js';
+import { within } from './within.js';
+
+/** How long statements under way get at least, in milliseconds: a claim that is given up waits for its lease to end. */
+const ANSWER_WITHIN_MS = 2_000;
+
+/** How long the pools get to end, in milliseconds: they wait for statements that nobody may answer any more. */
+const CLOSE_WITHIN_MS = 2_000;
 
 /** Brings the scheduler up when the application starts, and down when it closes, in the order that loses nothing. */
 @Injectable()
 export class SchedulerLifecycle implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy {
+  private starting: Promise<void> | null = null;
   private started = false;
+  private closed = false;
   private closing: Promise<void> | null = null;
 
   constructor(
@@ -57,7 +67,10 @@ export class SchedulerLifecycle implements OnModuleInit, OnApplicationBootstrap,
   async onApplicationBootstrap(): Promise<void> {
     if (!this.options.enabled) return this.logger.say('Not enabled: this instance claims nothing');
     await this.closingOnFailure(async () => {
-      await this.duties.start();
+      this.starting = this.duties.start();
+      await this.starting;
+      // It took longer than the close was ready to wait: nobody else would stop it.
+      if (this.closed) return this.stopDuties();
       this.started = true;
       this.keepAlive.hold();
       this.events.emit({ type: 'scheduler.started', instanceId: this.instanceId, jobs: this.registry.size });
@@ -71,16 +84,33 @@ export class SchedulerLifecycle implements OnModuleInit, OnApplicationBootstrap,
   }
 
   private async close(): Promise<void> {
+    await within(this.options.shutdownTimeoutMs, this.starting ?? Promise.resolve()).catch(() => {});
+    this.closed = true;
     if (this.started) {
       this.events.emit({ type: 'scheduler.stopping', instanceId: this.instanceId, running: this.runs.size });
-      await this.duties.stopClaiming();
+      const answered = await within(Math.max(this.options.shutdownTimeoutMs, ANSWER_WITHIN_MS), this.duties.stopClaiming());
       const abandoned = await this.drain.drain();
+      // A claim that is answered from now on would start a handler.
+      if (!answered) abandonConnections(this.database.coordination);
       await this.duties.stop();
       this.keepAlive.release();
       this.events.emit({ type: 'scheduler.stopped', instanceId: this.instanceId, abandoned });
     }
     this.events.close();
-    await this.database.close();
+    await this.closeDatabase();
+  }
+
+  private async closeDatabase(): Promise<void> {
+    const closing = this.database.close();
+    if (await within(CLOSE_WITHIN_MS, closing)) return;
+    abandonConnections(this.database.coordination);
+    // A server of this process' own is never silent, and must not outlive it.
+    if (this.database.embeddedServer) await closing;
+  }
+
+  private async stopDuties(): Promise<void> {
+    await this.duties.stopClaiming();
+    await this.duties.stop();
   }
 
   /** Nest calls no shutdown hook when the start fails, and an open connection would keep the process from ending. */

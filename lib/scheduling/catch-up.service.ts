@@ -21,6 +21,7 @@ const LOOK_AGAIN_MS = 250;
 @Injectable()
 export class CatchUpService {
   private readonly loop: Loop;
+  private stopping = false;
 
   constructor(
     @Inject(SCHEDULER_OPTIONS) options: ResolvedSchedulerOptions,
@@ -40,7 +41,9 @@ export class CatchUpService {
     this.loop.start();
   }
 
+  /** Waits for the one job being decided, not for all that were missed. */
   async stop(): Promise<void> {
+    this.stopping = true;
     await this.loop.stop();
   }
 
@@ -53,6 +56,7 @@ export class CatchUpService {
     const failures: unknown[] = [];
     let decided = true;
     for (const timeline of this.timelines.missed(this.time.now())) {
+      if (this.stopping) break;
       await this.decide(timeline).then(
         (done) => (decided &&= done),
         (error: unknown) => failures.push(error),
