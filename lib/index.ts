@@ -51,3 +51,4 @@ export { NestedReceiptError } from './errors/nested-receipt.error.js';
 export { OutsideRunError } from './errors/outside-run.error.js';
 export { RepeatedModuleError } from './errors/repeated-module.error.js';
 export { ShutdownError } from './errors/shutdown.error.js';
+export { UnreadableDatesError } from './errors/unreadable-dates.error.js';

@@ -24,7 +24,8 @@ export const createJobSchedule = (schema?: string) =>
           effective_from timestamptz not null default clock_timestamp(),
           decided_until  timestamptz not null default clock_timestamp(),
           declared_at    timestamptz not null default clock_timestamp(),
-          constraint job_schedule_pkey primary key (name)
+          constraint job_schedule_pkey primary key (name),
+          constraint job_schedule_times_are_finite check (isfinite(effective_from) and isfinite(decided_until) and isfinite(paused_at))
         )`);
     }
 

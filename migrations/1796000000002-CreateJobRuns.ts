@@ -31,6 +31,10 @@ export const createJobRuns = (schema?: string) =>
           created_at       timestamptz not null default clock_timestamp(),
           constraint job_runs_once primary key (job_name, fire_time),
           constraint job_runs_fire_time_in_whole_seconds check (mod(extract(epoch from fire_time), 1) = 0),
+          constraint job_runs_times_are_finite check (
+            isfinite(lease_until) and isfinite(next_attempt_at) and isfinite(started_at) and isfinite(finished_at)
+            and isfinite(gap_from)),
+          constraint job_runs_attempts_are_counted check (attempt between 0 and 1000000 and releases between 0 and attempt),
           constraint job_runs_status_known check (
             status in ('queued', 'running', 'done', 'failed', 'orphaned', 'dead', 'skipped', 'cancelled')),
           constraint job_runs_running_is_leased check (

@@ -11,10 +11,19 @@ const MAX_STACK = 16_000;
 /** Describes whatever was thrown, shortened and without what PostgreSQL refuses; never throws itself. */
 export function describeError(thrown: unknown): StoredError {
   return {
-    name: storable(read(thrown, 'name') ?? (thrown instanceof Error ? 'Error' : typeof thrown), 200),
+    name: storable(read(thrown, 'name') ?? kindOf(thrown), 200),
     message: storable(read(thrown, 'message') ?? print(thrown), MAX_MESSAGE),
     stack: optional(read(thrown, 'stack')),
   };
+}
+
+/** A proxy may throw at every question, even at `instanceof`. */
+function kindOf(thrown: unknown): string {
+  try {
+    return thrown instanceof Error ? 'Error' : typeof thrown;
+  } catch {
+    return typeof thrown;
+  }
 }
 
 function read(thrown: unknown, property: 'name' | 'message' | 'stack'): string | null {

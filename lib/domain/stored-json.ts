@@ -6,7 +6,7 @@ export function storableJson(value: unknown): string | null {
   try {
     const json = JSON.stringify(value) as string | undefined;
     if (json === undefined || json.length > MAX_RESULT) return null;
-    return /\\u(0000|d[89ab])/i.test(json) ? null : json;
+    return /\\u(0000|d[89a-f])/i.test(json) ? null : json;
   } catch {
     return null;
   }

@@ -50,10 +50,9 @@ export class ExecutorService {
     const { jobName, fireTime, attempt } = run.owned;
     const startedAt = monotonicNow();
     this.events.emit({ type: 'run.started', jobName, fireTime, attempt, delayMs: this.time.now() - fireTime.getTime() });
-    const end = await this.handle(run, job);
-    const outcome = this.decide(end, run);
     try {
-      await this.endings.write(run, outcome, monotonicNow() - startedAt);
+      const end = await this.handle(run, job);
+      await this.endings.write(run, this.decide(end, run), monotonicNow() - startedAt);
     } finally {
       this.heartbeat.forget(run);
       this.runs.remove(run);

@@ -91,7 +91,7 @@ export class InFlightRun {
 /** The runs whose handlers are under way in this process, and how many more it may take. */
 @Injectable()
 export class InFlightRuns {
-  private readonly runs = new Map<string, InFlightRun>();
+  private readonly runs = new Set<InFlightRun>();
   private readonly emptied = new Set<() => void>();
 
   constructor(private readonly events: SchedulerEvents) {}
@@ -101,22 +101,29 @@ export class InFlightRuns {
   }
 
   add(run: InFlightRun): void {
-    this.runs.set(run.id, run);
+    this.runs.add(run);
+  }
+
+  /**
+   * True when a handler of the job that lost its lease has not ended here. Nobody else knows of it, so here the job must
+   * wait for it where overlap is forbidden.
+   */
+  lingers({ name, overlap }: JobDefinition): boolean {
+    return overlap === 'forbid' && this.list().some((run) => run.leaseLost && run.owned.jobName === name);
   }
 
   remove(run: InFlightRun): void {
-    if (this.runs.get(run.id) === run) this.runs.delete(run.id);
+    this.runs.delete(run);
     if (this.runs.size === 0) for (const tell of this.emptied) tell();
   }
 
   /** The run of that id and attempt, if it is still under way. */
   get(id: string, attempt: number): InFlightRun | undefined {
-    const run = this.runs.get(id);
-    return run?.owned.attempt === attempt ? run : undefined;
+    return this.list().find((run) => run.id === id && run.owned.attempt === attempt);
   }
 
   list(): InFlightRun[] {
-    return [...this.runs.values()];
+    return [...this.runs];
   }
 
   /** Tells the handler that its run is no longer this process'; once. */

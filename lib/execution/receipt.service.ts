@@ -7,8 +7,10 @@ import { InvalidEntityError } from '../errors/invalid-entity.error.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { NestedReceiptError } from '../errors/nested-receipt.error.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
+import { Slots } from '../runtime/slots.js';
 import { PartitionStore } from '../store/partition.store.js';
 import { ReceiptStore, type ReceiptKey } from '../store/receipt.store.js';
+import { inReceiptTransaction } from '../store/receipt-transaction.js';
 import { SchedulerDatabase } from '../store/scheduler-database.js';
 import { InFlightRuns, type InFlightRun } from './in-flight-runs.js';
 import { RunContext } from './run-context.js';
@@ -33,6 +35,7 @@ export type OnceOutcome<Result> =
 @Injectable()
 export class ReceiptService {
   private readonly open = new AsyncLocalStorage<string>();
+  private readonly slots: Slots;
 
   constructor(
     private readonly context: RunContext,
@@ -41,7 +44,9 @@ export class ReceiptService {
     private readonly partitions: PartitionStore,
     private readonly database: SchedulerDatabase,
     private readonly events: SchedulerEvents,
-  ) {}
+  ) {
+    this.slots = new Slots(database.receiptSlots);
+  }
 
   /**
    * Runs the effect in one transaction with its receipt, unless the receipt is there. Which run it belongs to is known
@@ -67,7 +72,7 @@ export class ReceiptService {
     if (run.leaseLost) throw run.leaseLost;
     const outcome = await this.partitions.makingSure(
       () => [run.owned.fireTime],
-      () => this.open.run(key.entity, () => run.whileOurs(this.transact(run, key, effect))),
+      () => this.open.run(key.entity, () => run.whileOurs(this.slots.run(() => this.transact(run, key, effect)))),
     );
     const { jobName, fireTime, attempt } = run.owned;
     this.events.emit({ type: outcome.applied ? 'receipt.written' : 'receipt.duplicate', jobName, fireTime, attempt, ...key });
@@ -76,14 +81,13 @@ export class ReceiptService {
 
   private async transact<Result>(run: InFlightRun, key: ReceiptKey, effect: Effect<Result>): Promise<OnceOutcome<Result>> {
     const dataSource = await this.database.receipts();
-    // Read committed, whatever the default: the end must see the lease as heartbeats have renewed it meanwhile.
-    return dataSource.transaction('READ COMMITTED', async (manager): Promise<OnceOutcome<Result>> => {
-      const answer = await this.store.open(manager, run.owned, key, idempotencyKey(run.owned, key.entity, key.effect));
+    return inReceiptTransaction(dataSource, async (manager, bounded): Promise<OnceOutcome<Result>> => {
+      const answer = await bounded(this.store.open(manager, run.owned, key, idempotencyKey(run.owned, key.entity, key.effect)));
       if (answer.kind === 'there') return { applied: false, result: answer.result as Result | undefined };
       if (answer.kind === 'refused') throw this.refused(run, key);
       const result = await effect(manager);
       // Whoever lost the run while the effect was under way must not commit it.
-      if (!(await this.store.close(manager, run.owned, key, storableJson(result)))) throw this.refused(run, key);
+      if (!(await bounded(this.store.close(manager, run.owned, key, storableJson(result))))) throw this.refused(run, key);
       return { applied: true, result };
     });
   }
@@ -100,9 +104,13 @@ function receiptKey(entity: unknown, { effect = DEFAULT_EFFECT }: OnceOptions): 
   return { entity: nameOf('entity', entity), effect: nameOf('effect', effect) };
 }
 
-/** A missing property read as the text "undefined" would make all entities one. */
+/** What an index row holds of each, in bytes. */
+const MOST_BYTES = { entity: 1_000, effect: 500 };
+
+/** A missing property read as the text "undefined" would make all entities one; so would half a surrogate pair. */
 function nameOf(what: 'entity' | 'effect', given: unknown): string {
   const named = typeof given === 'bigint' || (typeof given === 'number' && Number.isFinite(given)) ? String(given) : given;
-  if (typeof named !== 'string' || named === '' || named.length > 500 || named.includes('\u0000')) throw new InvalidEntityError(what, given);
+  const usable = typeof named === 'string' && named !== '' && Buffer.byteLength(named) <= MOST_BYTES[what] && !named.includes('\u0000') && named.isWellFormed();
+  if (!usable) throw new InvalidEntityError(what, given, MOST_BYTES[what]);
   return named;
 }

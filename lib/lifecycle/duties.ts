@@ -30,7 +30,7 @@ export class Duties {
 
   /** The partitions are there before the first claim, and so is the heartbeat. */
   async start(): Promise<void> {
-    await this.partitions.makeAhead();
+    await this.partitions.makeReady();
     await this.heartbeat.start();
     this.wakeUps = this.events.subscribe((event) => this.wake(event));
     for (const duty of [this.partitions, this.watermarks, this.reaper, this.catchUps, this.ticker]) duty.start();
@@ -58,6 +58,7 @@ export class Duties {
     switch (event.type) {
       case 'run.failed':
         this.reaper.wakeWithin(event.retryInMs);
+        this.reaper.runEnded();
         return this.ticker.runEnded();
       case 'run.missed':
         this.reaper.wake();

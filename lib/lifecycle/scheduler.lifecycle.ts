@@ -58,7 +58,7 @@ export class SchedulerLifecycle implements OnModuleInit, OnApplicationBootstrap,
         );
       }
       if (this.options.migrate) await this.schema.migrate();
-      else await this.schema.verify();
+      await this.schema.verify();
       await this.registrar.register();
     });
   }

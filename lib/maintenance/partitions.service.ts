@@ -36,6 +36,16 @@ export class PartitionsService {
     await this.loop.stop();
   }
 
+  /** The first pass. A role that may make none starts all the same, as long as those of this month are there. */
+  async makeReady(): Promise<void> {
+    try {
+      await this.makeAhead();
+    } catch (error) {
+      if (!(await this.store.areThere(new Date(this.time.now())))) throw error;
+      this.events.emit({ type: 'loop.failed', loop: 'partitions', error: describeError(error), failures: 1 });
+    }
+  }
+
   /** One pass. @returns milliseconds to the next */
   async makeAhead(): Promise<number> {
     const names = await this.store.ensure(monthsAround(new Date(this.time.now()), MONTHS_BACK, MONTHS_AHEAD));

@@ -92,7 +92,7 @@ export class ReaperService {
   private async startWaiting(): Promise<number> {
     const room = this.options.maxConcurrentRuns - this.runs.size;
     if (room <= 0) return 0;
-    const waiting = await this.store.waiting(this.known, room);
+    const waiting = await this.store.waiting(this.known.filter((job) => !this.runs.lingers(job)), room);
     const jobs = new Map(this.registry.list().map(({ definition }) => [definition.name, definition]));
     const owned = await this.claims.claimWaiting(waiting, jobs);
     this.executor.start(owned);

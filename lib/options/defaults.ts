@@ -18,7 +18,7 @@ const POLICIES = {
   missed: { rule: oneOf<MissedPolicy>('skip', 'once', 'all'), byDefault: 'once' },
   catchUpWindow: { rule: duration(), byDefault: 24 * HOUR },
   maxCatchUp: { rule: integer({ atLeast: 1 }), byDefault: 100 },
-  lateAfter: { rule: duration(), byDefault: 2 * MINUTE },
+  lateAfter: { rule: duration({ atLeast: '1s', whyLeast: 'every start is a little late' }), byDefault: 2 * MINUTE },
   lease: { rule: duration({ atLeast: '1s', whyLeast: 'a shorter one runs out while its heartbeat is on the way', ...TIMER }), byDefault: MINUTE },
   renewEvery: { rule: duration({ atLeast: '100ms', whyLeast: 'each renewal is a write', ...TIMER }) },
   jitter: { rule: duration(TIMER), byDefault: 0 },

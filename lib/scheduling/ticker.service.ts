@@ -75,8 +75,9 @@ export class TickerService {
    * @returns true when something is left to be looked at again
    */
   private async claim(candidates: readonly Candidate[]): Promise<boolean> {
-    let open = this.order.sort(candidates);
-    let waiting = false;
+    const free = candidates.filter(({ job }) => !this.runs.lingers(job));
+    let open = this.order.sort(free);
+    let waiting = free.length < candidates.length;
     while (open.length > 0 && this.room > 0) {
       const batch = open.slice(0, Math.min(this.room, MOST_IN_A_BATCH));
       const result = await this.claims.claimDue(batch);

@@ -195,6 +195,7 @@ export class ClaimStore {
                 and    other.lease_until > clock_timestamp()))
        and    run.status in ('queued', 'failed', 'orphaned')
        and    run.next_attempt_at <= clock_timestamp()
+       and    run.fire_time <= clock_timestamp()
        and    run.attempt = candidate.attempt
        and    not ${isHeld(jobSchedule, 'candidate.job_name')}
        returning run.job_name, run.fire_time, run.attempt, run.releases, run.trigger, run.lease_until,

@@ -26,6 +26,12 @@ export class PartitionStore {
     });
   }
 
+  /** True when both partitions that hold the instant exist. */
+  async areThere(instant: Date): Promise<boolean> {
+    const wanted = PARTITIONED.map((table) => new Partition(table, monthOf(instant)));
+    return (await this.missing(wanted, queryOn(this.database.coordination))).length === 0;
+  }
+
   /** Does the work; when it fails because a partition is missing, makes those for the instants it names and does it again. */
   async makingSure<Result>(instants: () => readonly Date[], work: () => Promise<Result>): Promise<Result> {
     try {

@@ -49,7 +49,7 @@ export class ReaperStore {
               from   ${jobRuns}
               where  status = 'running'
               and    job_name = any ($1::text[])) as next_expiry,
-             (select min(next_attempt_at)
+             (select min(greatest(next_attempt_at, fire_time))
               from   ${jobRuns}
               where  status in ('queued', 'failed', 'orphaned')
               and    job_name = any ($1::text[])
@@ -152,6 +152,7 @@ export class ReaperStore {
               join   unnest($1::text[], $2::text[]) as known (job_name, overlap) on known.job_name = run.job_name
               where  run.status in ('queued', 'failed', 'orphaned')
               and    run.next_attempt_at <= clock_timestamp()
+              and    run.fire_time <= clock_timestamp()
               and    not ${isHeld(jobSchedule, 'run.job_name')}) waiting
        where  waiting.overlap = 'allow'
        or     waiting.turn = 1 and not exists (

@@ -26,6 +26,8 @@ export class SchedulerDatabase {
     readonly tables: Tables,
     private readonly openReceipts: () => Promise<DataSource>,
     private readonly ownsReceipts: boolean,
+    /** How many receipts may be open at a time: the connections of the module's own pool. The application's has its own queue. */
+    readonly receiptSlots: number,
     private readonly connection: Connection,
     private readonly embedded: EmbeddedServer | null,
   ) {}
@@ -57,6 +59,7 @@ export class SchedulerDatabase {
       new Tables(options.schema),
       openReceipts,
       source.kind !== 'dataSource',
+      source.kind === 'dataSource' ? Infinity : options.receiptPoolSize,
       connection,
       embedded,
     );

@@ -1,5 +1,6 @@
 import { MigrationExecutor } from 'typeorm';
 import { MissingTablesError } from '../errors/missing-tables.error.js';
+import { UnreadableDatesError } from '../errors/unreadable-dates.error.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 import { ensureSchema } from './tables.js';
 import { inTransaction, lockName } from './transaction.js';
@@ -25,9 +26,11 @@ export class SchemaStore {
     });
   }
 
-  /** @throws MissingTablesError that names what is missing */
+  /** @throws MissingTablesError that names what is missing, UnreadableDatesError where the server writes dates its own way */
   async verify(): Promise<void> {
     const { coordination, tables } = this.database;
+    const [{ style }] = (await coordination.query(`select current_setting('DateStyle') as style`)) as [{ style: string }];
+    if (!style.startsWith('ISO')) throw new UnreadableDatesError(style);
     const missing: { name: string }[] = await coordination.query(
       `select name
        from   unnest($1::text[], $2::text[]) as wanted (name, qualified)

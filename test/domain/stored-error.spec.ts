@@ -6,6 +6,10 @@ const cyclic: Record<string, unknown> = {};
 cyclic['self'] = cyclic;
 const hostile = new Proxy({}, { get: () => { throw new Error('no'); }, ownKeys: () => { throw new Error('no'); } });
 
+const { proxy: revoked, revoke } = Proxy.revocable({}, {});
+revoke();
+const trapped = new Proxy({}, { getPrototypeOf: () => { throw new Error('no'); } });
+
 describe('whatever is thrown can be stored', () => {
   it.each<[string, unknown, { name: string; message: string }]>([
     ['an error', new TypeError('bad'), { name: 'TypeError', message: 'bad' }],
@@ -18,6 +22,8 @@ describe('whatever is thrown can be stored', () => {
     ['a cycle', cyclic, { name: 'object', message: 'a value that cannot be printed (object)' }],
     ['a symbol', Symbol('s'), { name: 'symbol', message: 'Symbol(s)' }],
     ['what throws at every touch', hostile, { name: 'object', message: 'a value that cannot be printed (object)' }],
+    ['a revoked proxy', revoked, { name: 'object', message: 'a value that cannot be printed (object)' }],
+    ['what throws at instanceof', trapped, { name: 'object', message: '{}' }],
     ['an error without a message', new Error(), { name: 'Error', message: '{}' }],
   ])('%s', (_name, thrown, stored) => {
     expect(describeError(thrown)).toMatchObject(stored);
@@ -41,6 +47,7 @@ describe('a receipt keeps', () => {
     ['nothing of a bigint', 1n, null],
     ['nothing with NUL', 'a\u0000', null],
     ['nothing with half a surrogate pair', '\ud800', null],
+    ['nothing with the other half', '😀'.slice(1), null],
     ['a whole pair', '😀', '"😀"'],
     ['nothing too long', 'x'.repeat(70_000), null],
   ])('%s', (_name, value, json) => {

@@ -43,6 +43,26 @@ describe('a run under way', () => {
     expect(run.stopping).toBe(false);
   });
 
+  it('that lost its lease and has not ended holds its job up here, where overlap is forbidden', () => {
+    const { runs, run } = begun();
+    expect(runs.lingers(run.job)).toBe(false);
+    runs.lose(run, 'expired');
+    expect(runs.lingers(run.job)).toBe(true);
+    expect(runs.lingers({ ...run.job, overlap: 'allow' })).toBe(false);
+    expect(runs.lingers(aJob('other', '* * * * *'))).toBe(false);
+    runs.remove(run);
+    expect(runs.lingers(run.job)).toBe(false);
+  });
+
+  it('of two attempts in one process each is found by its own number', () => {
+    const { runs, run } = begun();
+    const second = new InFlightRun(aRun({ attempt: 2 }), run.job);
+    runs.add(second);
+    expect(runs.size).toBe(2);
+    expect(runs.get(run.id, 1)).toBe(run);
+    expect(runs.get(run.id, 2)).toBe(second);
+  });
+
   it('whose end is being written has not lost its lease when a beat finds it ended', () => {
     const { runs, run, told } = begun();
     run.ending = true;

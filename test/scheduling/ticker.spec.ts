@@ -15,6 +15,7 @@ const at = (time: string) => Date.parse(`2026-03-10T${time}Z`);
 class Bench {
   now = 0;
   caughtUp = 0;
+  lingering = '';
   readonly asked: string[][] = [];
   readonly timelines = new Timelines();
   answer: (candidate: Candidate) => ClaimVerdict = () => 'claimed';
@@ -29,7 +30,7 @@ class Bench {
       const verdicts = candidates.map(this.answer);
       return { owned: verdicts.filter((verdict) => verdict === 'claimed'), verdicts };
     };
-    const runs = { size: 0 };
+    const runs = { size: 0, lingers: ({ name }: JobDefinition) => name === this.lingering };
     this.ticker = new TickerService(
       { pollIntervalMs: 5_000, maxConcurrentRuns } as never,
       this.timelines,
@@ -114,6 +115,15 @@ describe('a tick', () => {
     bench.answer = ({ job }) => (job.name === 'stuck' ? 'waiting' : 'claimed');
     await bench.tick(at('10:01:00'));
     expect(bench.asked).toEqual([['stuck 10:00:00'], ['other 10:01:00']]);
+  });
+
+  it('G8: claims nothing of a job whose handler lost its lease and still runs here; others may', async () => {
+    bench.lingering = 'job';
+    expect(await bench.tick(at('10:01:00'))).toBe(250);
+    expect(bench.asked).toEqual([]);
+    bench.lingering = '';
+    await bench.tick(at('10:01:00'));
+    expect(bench.asked).toEqual([['job 10:01:00']]);
   });
 
   it('does not run hot when nothing of a full batch can be decided', async () => {

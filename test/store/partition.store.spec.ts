@@ -1,4 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { resolveSchedulerOptions } from '../../lib/options/resolve-options.js';
+import { SchedulerDatabase } from '../../lib/store/scheduler-database.js';
+import { SchemaStore } from '../../lib/store/schema.store.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 
 let stores: Stores;
@@ -65,6 +68,15 @@ describe('trap 16: partitions', () => {
 });
 
 describe('the schema', () => {
+  it('refuses a server that writes dates the driver does not read', async () => {
+    const [{ name }] = (await stores.test.query<{ name: string }>('select current_database() as name')) as [{ name: string }];
+    await stores.test.query(`alter database ${name} set datestyle = 'German'`);
+    const other = await SchedulerDatabase.open(resolveSchedulerOptions({ connection: stores.test.url }, { env: {}, embeddedInstalled: false }), []);
+    await expect(new SchemaStore(other).verify()).rejects.toThrow(/DateStyle is "German, DMY"/);
+    await other.close();
+    await stores.test.query(`alter database ${name} reset datestyle`);
+  });
+
   it('is created once by many replicas at the same time, and again without a change', async () => {
     await Promise.all(Array.from({ length: 8 }, () => stores.schema.migrate()));
     await stores.schema.verify();

@@ -142,6 +142,23 @@ describe('starting what waits', () => {
     await stores.test.query('delete from job_schedule');
   });
 
+  it('G2: does not start a row before its fire time, whoever wrote it', async () => {
+    await waitingRun(-3_600);
+    expect(await stores.reaper.waiting([JOB], 10)).toEqual([]);
+    const row = [{ jobName: 'job', fireTime: secondsAgo(-3_600), attempt: 0, overlap: 'allow' as const, leaseMs: 1_000 }];
+    expect((await stores.claims.claimWaiting(row, 'B')).answers).toEqual([]);
+  });
+
+  it.each([
+    ['lease_until', `'infinity'`],
+    ['next_attempt_at', `'-infinity'`],
+    ['attempt', '2147483647'],
+    ['releases', '-1'],
+  ])('G14: a row whose %s is %s is refused, and so stops nobody', async (column, value) => {
+    await waitingRun(20);
+    await expect(stores.test.query(`update job_runs set ${column} = ${value}`)).rejects.toMatchObject({ code: '23514' });
+  });
+
   it('waits until an attempt is due', async () => {
     await waitingRun(20);
     await stores.test.query(`update job_runs set next_attempt_at = now() + interval '1 hour'`);

@@ -1,0 +1,51 @@
+import type { DataSource, EntityManager } from 'typeorm';
+
+/** How long an answer to a statement of the receipt's own is waited for, in milliseconds; it may have to wait for another receipt. */
+const PATIENCE_MS = 60_000;
+
+/** Waits for a statement of the receipt's own. */
+export type Bounded = <Result>(statement: Promise<Result>) => Promise<Result>;
+
+interface PgClient {
+  readonly connection?: { readonly stream?: { destroy(error: Error): void } };
+}
+
+/**
+ * Runs a receipt's transaction on the data source, which may be the application's. A connection that gives no answer to
+ * one of the receipt's own statements is broken: its run would otherwise keep its lease and never end.
+ */
+export async function inReceiptTransaction<Result>(
+  dataSource: DataSource,
+  work: (manager: EntityManager, bounded: Bounded) => Promise<Result>,
+  patienceMs = PATIENCE_MS,
+): Promise<Result> {
+  const queryRunner = dataSource.createQueryRunner();
+  try {
+    const client = (await queryRunner.connect()) as PgClient;
+    const bounded: Bounded = (statement) => orBreak(client, statement, patienceMs);
+    // Read committed, whatever the default: the end must see the lease as heartbeats have renewed it meanwhile.
+    await bounded(queryRunner.startTransaction('READ COMMITTED'));
+    try {
+      const result = await work(queryRunner.manager, bounded);
+      await bounded(queryRunner.commitTransaction());
+      return result;
+    } catch (error) {
+      await bounded(queryRunner.rollbackTransaction()).catch(() => {});
+      throw error;
+    }
+  } finally {
+    await queryRunner.release();
+  }
+}
+
+async function orBreak<Result>(client: PgClient, statement: Promise<Result>, patienceMs: number): Promise<Result> {
+  const impatience = setTimeout(() => {
+    client.connection?.stream?.destroy(new Error(`The database gave a receipt no answer for ${patienceMs / 1_000} s.`));
+  }, patienceMs);
+  impatience.unref();
+  try {
+    return await statement;
+  } finally {
+    clearTimeout(impatience);
+  }
+}
