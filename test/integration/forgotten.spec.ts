@@ -69,12 +69,21 @@ describe('a receipt that the handler does not await', () => {
 });
 
 describe('an entity without a name', () => {
-  it.each([[undefined], [null], [NaN], [{}], [''], ['x'.repeat(501)], ['a\u0000']])('is refused: %p', async (entity) => {
+  it.each<[string, unknown]>([
+    ['undefined', undefined],
+    ['null', null],
+    ['not a number', NaN],
+    ['an object', {}],
+    ['an empty text', ''],
+    ['a text of more than 1,000 bytes', '漢'.repeat(334)],
+    ['a text with NUL', 'a\u0000'],
+    ['half a surrogate pair', '\ud800'],
+  ])('is refused: %s', async (name, entity) => {
     let error: unknown;
-    const app = await appWith(`entity-${String(entity).slice(0, 9)}`.replace('\u0000', '0'), async (receipts) => {
+    const app = await appWith(name, async (receipts) => {
       error = await receipts.once(entity as string, () => {}).catch((thrown: unknown) => thrown);
     });
-    await runJob(app, `entity-${String(entity).slice(0, 9)}`.replace('\u0000', '0'));
+    await runJob(app, name);
     expect(error).toBeInstanceOf(InvalidEntityError);
   });
 
