@@ -1,7 +1,7 @@
 import type { DataSource, EntityManager } from 'typeorm';
 
 /** How long an answer to a statement of the receipt's own is waited for, in milliseconds; it may have to wait for another receipt. */
-const PATIENCE_MS = 60_000;
+const PATIENCE_MS = 30_000;
 
 /** Waits for a statement of the receipt's own. */
 export type Bounded = <Result>(statement: Promise<Result>) => Promise<Result>;
