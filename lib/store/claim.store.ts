@@ -1,9 +1,10 @@
 import type { OverlapPolicy } from '../domain/job-definition.js';
 import type { RunKey, RunTrigger } from '../domain/run.js';
-import { isHeld } from './held.js';
+import { insertDue, startWaiting } from './claim-statements.js';
 import { inOneMessage } from './one-message.js';
 import type { PartitionStore } from './partition.store.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
+import type { Tables } from './tables.js';
 
 /** An occurrence somebody should claim. */
 export interface DueOccurrence extends RunKey {
@@ -68,25 +69,25 @@ export class ClaimStore {
     const sorted = [...due].sort(byKey);
     return this.partitions.makingSure(
       () => sorted.map(({ fireTime }) => fireTime),
-      () => this.claim(sorted, (candidates, instance) => this.insertDue(candidates, instance), instanceId),
+      () => this.claim(sorted, insertDue, instanceId),
     );
   }
 
   /** Claims runs that wait for their next attempt. At most one of a job that forbids overlap, and none beside a running one. */
   async claimWaiting(waiting: readonly WaitingRun[], instanceId: string): Promise<ClaimAnswers> {
-    return this.claim([...waiting].sort(byKey), (candidates, instance) => this.startWaiting(candidates, instance), instanceId);
+    return this.claim([...waiting].sort(byKey), startWaiting, instanceId);
   }
 
   /** @param statement the claim itself, given its candidates and the instance as JSON literals */
   private async claim(
     candidates: readonly (DueOccurrence | WaitingRun)[],
-    statement: (candidates: string, instanceId: string) => string,
+    statement: (tables: Tables, candidates: string, instanceId: string) => string,
     instanceId: string,
   ): Promise<ClaimAnswers> {
     const jobs = [...new Set(candidates.map(({ jobName }) => jobName))];
     const rows = await inOneMessage<ClaimRow>(this.database.coordination, (json) => [
       this.lockJobs(json(jobs)),
-      statement(json(candidates), json(instanceId)),
+      statement(this.database.tables, json(candidates), json(instanceId)),
     ]);
     return answers(rows);
   }
@@ -99,115 +100,6 @@ export class ClaimStore {
        from   jsonb_array_elements_text(${names}) with ordinality as job (name, position)
        order  by position`;
   }
-
-  private insertDue(candidates: string, instanceId: string): string {
-    const { jobRuns, jobSchedule } = this.database.tables;
-    return `
-       with clock as materialized (
-         select clock_timestamp() as now
-       ),
-       candidate as materialized (
-         select due.job_name, due.fire_time, due.starts_at, due.overlap, due.lease_ms, clock.now,
-                run.job_name is not null as taken,
-                due.starts_at > clock.now as early,
-                not coalesce(schedule.enabled, true) as disabled,
-                schedule.paused_at is not null
-                  and (schedule.paused_until is null or schedule.paused_until > clock.now) as paused,
-                (select min(other.started_at)
-                 from   ${jobRuns} other
-                 where  due.overlap = 'forbid'
-                 and    other.job_name = due.job_name
-                 and    other.status = 'running'
-                 and    other.lease_until > clock.now) as busy_since
-         from   ${recordset(candidates, 'due')}
-         cross  join clock
-         left   join ${jobSchedule} schedule on schedule.name = due.job_name
-         left   join ${jobRuns} run on run.job_name = due.job_name and run.fire_time = due.fire_time
-       ),
-       judged as (
-         select candidate.*,
-                case
-                  when taken then 'taken'
-                  when early then 'early'
-                  when disabled or paused or busy_since <= starts_at then 'skipped'
-                  when busy_since is not null then 'waiting'
-                  when overlap = 'forbid' and 1 < row_number() over (
-                    partition by job_name, taken or early order by fire_time) then 'waiting'
-                  else 'claimed'
-                end as verdict,
-                case when disabled then 'disabled' when paused then 'paused' when busy_since <= starts_at then 'overlap' end as reason
-         from   candidate
-       ),
-       inserted as (
-         insert into ${jobRuns}
-                (job_name, fire_time, status, trigger, reason, claimed_by, attempt, started_at, lease_until, finished_at)
-         select job_name, fire_time, 'skipped', 'schedule', reason, null, 0, null, null, now
-         from   judged
-         where  verdict = 'skipped'
-         union  all
-         select job_name, fire_time, 'running', 'schedule', null, ${instanceId} #>> '{}', 1, now, now + lease_ms * interval '1 millisecond', null
-         from   judged
-         where  verdict = 'claimed'
-         order  by 1, 2
-         on conflict (job_name, fire_time) do nothing
-         returning job_name, fire_time, attempt, releases, trigger, lease_until
-       )
-       select judged.job_name, judged.fire_time, judged.now, inserted.attempt, inserted.releases, inserted.trigger, inserted.lease_until,
-              judged.reason,
-              case
-                when judged.verdict in ('claimed', 'skipped') and inserted.job_name is null then 'taken'
-                else judged.verdict
-              end as verdict
-       from   judged
-       left   join inserted on inserted.job_name = judged.job_name and inserted.fire_time = judged.fire_time
-       order  by judged.job_name, judged.fire_time`;
-  }
-
-  private startWaiting(candidates: string, instanceId: string): string {
-    const { jobRuns, jobSchedule } = this.database.tables;
-    return `
-       update ${jobRuns} run
-       set    status = 'running',
-              reason = null,
-              attempt = run.attempt + 1,
-              claimed_by = ${instanceId} #>> '{}',
-              started_at = clock_timestamp(),
-              finished_at = null,
-              lease_until = clock_timestamp() + candidate.lease_ms * interval '1 millisecond',
-              next_attempt_at = null,
-              error = null,
-              earlier_attempts = case when run.attempt = 0 then run.earlier_attempts else run.earlier_attempts || jsonb_build_object(
-                'attempt', run.attempt,
-                'claimedBy', run.claimed_by,
-                'startedAt', run.started_at,
-                'finishedAt', run.finished_at,
-                'status', run.status,
-                'error', run.error) end
-       from  (select waiting.*,
-                     row_number() over (partition by waiting.job_name order by waiting.fire_time) as turn
-              from   ${recordset(candidates, 'waiting')}) candidate
-       where  run.job_name = candidate.job_name
-       and    run.fire_time = candidate.fire_time
-       and    (candidate.overlap = 'allow' or candidate.turn = 1 and not exists (
-                select from ${jobRuns} other
-                where  other.job_name = candidate.job_name
-                and    other.status = 'running'
-                and    other.lease_until > clock_timestamp()))
-       and    run.status in ('queued', 'failed', 'orphaned')
-       and    run.next_attempt_at <= clock_timestamp()
-       and    run.fire_time <= clock_timestamp()
-       and    run.attempt = candidate.attempt
-       and    not ${isHeld(jobSchedule, 'candidate.job_name')}
-       returning run.job_name, run.fire_time, run.attempt, run.releases, run.trigger, run.lease_until,
-                 null as reason, 'claimed' as verdict, clock_timestamp() as now`;
-  }
-}
-
-/** The candidates as a table: property by property, as they are named in TypeScript. */
-function recordset(candidates: string, alias: string): string {
-  return `(select "jobName" as job_name, "fireTime" as fire_time, "startsAt" as starts_at, attempt, overlap, "leaseMs" as lease_ms
-           from   jsonb_to_recordset(${candidates})
-                    as given ("jobName" text, "fireTime" timestamptz, "startsAt" timestamptz, attempt integer, overlap text, "leaseMs" integer)) ${alias}`;
 }
 
 interface ClaimRow {
