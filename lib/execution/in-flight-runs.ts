@@ -88,7 +88,7 @@ export class InFlightRun {
   }
 }
 
-/** The runs whose handlers are under way in this process, and how many more it may take. */
+/** The runs whose handlers are under way in this process. */
 @Injectable()
 export class InFlightRuns {
   private readonly runs = new Set<InFlightRun>();

@@ -37,7 +37,7 @@ export class LeaseKeeper {
     private readonly tables: Tables,
     private readonly tell: (message: FromThread) => void,
   ) {
-    this.loop.start();
+    this.loop.start(LONGEST_TIMER_MS);
   }
 
   /** Before there is a lease to keep, so that settings which don't work here are known at once. */

@@ -92,8 +92,9 @@ export class ReaperService {
   private async startWaiting(): Promise<number> {
     const room = this.options.maxConcurrentRuns - this.runs.size;
     if (room <= 0) return 0;
-    const waiting = await this.store.waiting(this.known.filter((job) => !this.runs.lingers(job)), room);
-    const jobs = new Map(this.registry.list().map(({ definition }) => [definition.name, definition]));
+    const startable = this.known.filter((job) => !this.runs.lingers(job));
+    const waiting = await this.store.waiting(startable, room);
+    const jobs = new Map(startable.map((job) => [job.name, job]));
     const owned = await this.claims.claimWaiting(waiting, jobs);
     this.executor.start(owned);
     return owned.length;

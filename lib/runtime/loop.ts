@@ -35,9 +35,10 @@ export class Loop {
     private readonly options: LoopOptions,
   ) {}
 
-  start(): void {
+  /** @param firstInMs when the first pass is due, in milliseconds, unless something wakes the loop before */
+  start(firstInMs = 0): void {
     this.started = true;
-    this.wake();
+    this.wakeWithin(firstInMs);
   }
 
   /** Runs a pass now, or once more when the one under way has ended. */

@@ -1,8 +1,9 @@
-import type { ClientConfig } from 'pg';
+import type { Client } from 'pg';
 import { DataSource, type MigrationInterface } from 'typeorm';
 import { DatabaseConnectionError } from '../errors/database-connection.error.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import type { PostgresConnection } from '../options/scheduler-options.js';
+import { breakConnection } from './break-connection.js';
 import { CONNECT_TIMEOUT_MS, OWN_TYPES } from './client-config.js';
 import { JobRun } from './job-run.entity.js';
 import { JobSchedule } from './job-schedule.entity.js';
@@ -14,30 +15,17 @@ export type MigrationClass = new () => MigrationInterface;
 
 const ENTITIES = [JobSchedule, JobRun, Receipt];
 
-/** What pg's client keeps to itself. */
-interface Abandonable {
-  readonly connection: { readonly stream: { destroy(error: Error): void } };
-}
-
 /** By their pool, also those that still connect: a claim whose answer came after the end would start a handler. */
-const connections = new WeakMap<DataSource, Set<Abandonable>>();
+const connections = new WeakMap<DataSource, Set<Client>>();
 
 /** Longer than any statement of this library takes, in milliseconds. */
 const MOST_PATIENCE_MS = 15_000;
 
 /** Claims, completes, reaps: small, impatient, and with the entities of this library alone. */
 export function coordinationSource(connection: PostgresConnection, options: ResolvedSchedulerOptions, migrations: MigrationClass[]): DataSource {
-  const open = new Set<Abandonable>();
-  const Client = clientWithPatience(MOST_PATIENCE_MS);
-  class KnownClient extends Client {
-    constructor(config: ClientConfig) {
-      super({ ...config, password: config.password });
-      open.add(this as unknown as Abandonable);
-      this.once('end', () => open.delete(this as unknown as Abandonable));
-    }
-  }
+  const open = new Set<Client>();
   const source = new DataSource({
-    ...own(connection, options.poolSize, { Client: KnownClient, types: OWN_TYPES }),
+    ...own(connection, options.poolSize, { Client: clientWithPatience(MOST_PATIENCE_MS, open), types: OWN_TYPES }),
     schema: options.schema,
     entities: ENTITIES,
     migrations,
@@ -49,7 +37,8 @@ export function coordinationSource(connection: PostgresConnection, options: Reso
 
 /** Breaks the source's connections, so that nobody waits any longer for a database that does not answer. */
 export function abandonConnections(source: DataSource): void {
-  for (const { connection } of connections.get(source) ?? []) connection.stream.destroy(new Error('The scheduler has stopped, and waits no longer for the database'));
+  const why = new Error('The scheduler has stopped, and waits no longer for the database');
+  for (const client of connections.get(source) ?? []) breakConnection(client, why);
 }
 
 /** Holds receipts and what the application writes with them. */

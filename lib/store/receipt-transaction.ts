@@ -1,14 +1,11 @@
 import type { DataSource, EntityManager } from 'typeorm';
+import { breakConnection } from './break-connection.js';
 
 /** How long an answer to a statement of the receipt's own is waited for, in milliseconds; it may have to wait for another receipt. */
 const PATIENCE_MS = 30_000;
 
 /** Waits for a statement of the receipt's own. */
 export type Bounded = <Result>(statement: Promise<Result>) => Promise<Result>;
-
-interface PgClient {
-  readonly connection?: { readonly stream?: { destroy(error: Error): void } };
-}
 
 /**
  * Runs a receipt's transaction on the data source, which may be the application's. A connection that gives no answer to
@@ -21,7 +18,7 @@ export async function inReceiptTransaction<Result>(
 ): Promise<Result> {
   const queryRunner = dataSource.createQueryRunner();
   try {
-    const client = (await queryRunner.connect()) as PgClient;
+    const client: unknown = await queryRunner.connect();
     const bounded: Bounded = (statement) => orBreak(client, statement, patienceMs);
     // Read committed, whatever the default: the end must see the lease as heartbeats have renewed it meanwhile.
     await bounded(queryRunner.startTransaction('READ COMMITTED'));
@@ -38,9 +35,9 @@ export async function inReceiptTransaction<Result>(
   }
 }
 
-async function orBreak<Result>(client: PgClient, statement: Promise<Result>, patienceMs: number): Promise<Result> {
+async function orBreak<Result>(client: unknown, statement: Promise<Result>, patienceMs: number): Promise<Result> {
   const impatience = setTimeout(() => {
-    client.connection?.stream?.destroy(new Error(`The database gave a receipt no answer for ${patienceMs / 1_000} s.`));
+    breakConnection(client, new Error(`The database gave a receipt no answer for ${patienceMs / 1_000} s.`));
   }, patienceMs);
   impatience.unref();
   try {

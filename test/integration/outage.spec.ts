@@ -68,8 +68,8 @@ describe('G12 outages pass', () => {
     expect(lost.cause).toBe('expired');
     await nextEvent(app, 'run.refused');
     expect(aborted[0]!.reason).toBeInstanceOf(LeaseLostError);
-    // The deadline here is before the one in the database; the timer itself may be late on a busy machine.
-    expect(aborted[0]!.at.getTime() - aborted[0]!.leaseUntil.getTime()).toBeLessThan(250);
+    // Long before the pool would give up on the database (15 s); how late a timer is on a busy machine proves nothing.
+    expect(aborted[0]!.at.getTime() - aborted[0]!.leaseUntil.getTime()).toBeLessThan(3_000);
 
     wire.mend();
     await nextEvent(app, 'run.completed', (event) => event.jobName === 'held' && event.attempt === 2);

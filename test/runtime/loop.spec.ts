@@ -35,6 +35,15 @@ describe('a loop', () => {
     await reached(3);
   });
 
+  it('begins when it is told, or when it is woken before', async () => {
+    const { loop, reached, passes } = loopOf(() => 60_000);
+    loop.start(60_000);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    expect(passes()).toBe(0);
+    loop.wakeWithin(5);
+    await reached(1);
+  });
+
   it('looks again after its longest sleep, whatever the pass asked for', async () => {
     const { loop, reached } = loopOf(() => Infinity, 10);
     loop.start();
