@@ -1,12 +1,7 @@
 import type { JobPolicies } from './job-definition.js';
 import type { SkipReason } from './run.js';
 import type { Schedule } from './schedule.js';
-
-/** Fire times that have a decision already: a row's own, or all that its gap covers. Milliseconds, both ends included. */
-export interface DecidedSpan {
-  readonly from: number;
-  readonly until: number;
-}
+import { UndecidedFireTimes, type DecidedSpan } from './undecided.js';
 
 /** Occurrences that are not run: one row covers them all. Milliseconds, both ends included. */
 export interface MissedGap {
@@ -31,8 +26,16 @@ export interface CatchUpWindow {
   readonly from: number;
   /** The database's clock. */
   readonly now: number;
-  /** Set while an operator holds the job back: what came due since then is not missed. */
-  readonly held: { readonly since: number; readonly reason: 'paused' | 'disabled' } | null;
+  /** When an operator held the job back, in any order: what came due then is not missed. */
+  readonly held: readonly HeldSpan[];
+}
+
+/** A job held back by an operator. Milliseconds: a fire time at `since` is held, one at `until` is not. */
+export interface HeldSpan {
+  readonly since: number;
+  /** Infinity while it lasts. */
+  readonly until: number;
+  readonly reason: 'paused' | 'disabled';
 }
 
 /** Fire times up to here are missed, later ones merely late or still held back by the jitter. Milliseconds. */
@@ -41,9 +44,10 @@ export function missedUntil(now: number, rules: Pick<JobPolicies, 'lateAfterMs' 
 }
 
 /**
- * Decides about every missed fire time that has no decision yet: run it or record it. Fire times are compared with the
- * rows there are, never with the newest row: an earlier one may be missing behind it. The work is in proportion to what
- * is run and to the rows, not to the length of the gap.
+ * Decides about every missed fire time that has no decision yet: run it or record it. What came due while the job was
+ * held back is recorded as that; the others are decided as if it did not exist. Fire times are compared with the rows
+ * there are, never with the newest row: an earlier one may be missing behind it. The work is in proportion to what is
+ * run and to the rows, not to the length of the gap.
  */
 export function planCatchUp(
   schedule: Schedule,
@@ -51,19 +55,51 @@ export function planCatchUp(
   decided: readonly DecidedSpan[],
   rules: Pick<JobPolicies, 'missed' | 'maxCatchUp' | 'catchUpWindowMs' | 'lateAfterMs' | 'jitterMs'>,
 ): CatchUpPlan {
-  const end = Math.max(window.from, missedUntil(window.now, rules));
-  const until = window.held ? Math.min(end, Math.max(window.from, window.held.since)) : end;
-  const oldest = Math.min(until, Math.max(window.from, window.now - rules.catchUpWindowMs));
-  const missed = new UndecidedFireTimes(schedule, oldest, until, decided);
-  const run = missed.newest(atMost(rules));
-  const left = new UndecidedFireTimes(schedule, oldest, run.length > 0 ? run[0]! - 1 : until, decided);
-  const tooOld = new UndecidedFireTimes(schedule, window.from, oldest, decided);
-  const held = window.held && new UndecidedFireTimes(schedule, until, end, decided).gap(window.held.reason);
+  const { from, now } = window;
+  const end = Math.max(from, missedUntil(now, rules));
+  const oldest = Math.min(end, Math.max(from, now - rules.catchUpWindowMs));
+  const holds = holdsWithin(window.held, from, end);
+  const passedOver = [...decided, ...holds];
+  const run = new UndecidedFireTimes(schedule, oldest, end, passedOver).newest(atMost(rules));
+  const left = new UndecidedFireTimes(schedule, oldest, run.length > 0 ? run[0]! - 1 : end, passedOver);
+  const tooOld = new UndecidedFireTimes(schedule, from, oldest, passedOver);
+  const held = holds.map((hold) => gap(new UndecidedFireTimes(schedule, hold.from - 1, hold.until, decided), hold.reason));
   return {
     run,
-    record: [tooOld.gap('missed: too old'), left.gap(leftOut(rules)), held].filter((gap) => gap !== null),
+    record: [gap(tooOld, 'missed: too old'), gap(left, leftOut(rules)), ...held].filter((row) => row !== null),
     decidedUntil: end,
   };
+}
+
+/**
+ * What an edit leaves behind: the undecided fire times of the schedule that was replaced, recorded and never run.
+ * @param span exclusive and inclusive, milliseconds: it is decided up to `from`, and was edited at `until`
+ * @returns null when all of them are decided
+ */
+export function planSuperseded(
+  schedule: Schedule,
+  { from, until }: { readonly from: number; readonly until: number },
+  decided: readonly DecidedSpan[],
+): MissedGap | null {
+  return gap(new UndecidedFireTimes(schedule, from, until, decided), 'superseded by an edit');
+}
+
+function gap(undecided: UndecidedFireTimes, reason: SkipReason): MissedGap | null {
+  const ends = undecided.ends();
+  return ends && { ...ends, count: undecided.count(), reason };
+}
+
+/** The holds as spans with both ends included, later than `from`. Where they overlap, the earlier one counts. */
+function holdsWithin(held: readonly HeldSpan[], from: number, end: number): (DecidedSpan & Pick<HeldSpan, 'reason'>)[] {
+  let taken = from;
+  const spans = [];
+  for (const { since, until, reason } of [...held].sort((a, b) => a.since - b.since || b.until - a.until)) {
+    const span = { from: Math.max(taken + 1, Math.ceil(since)), until: Math.min(end, Math.ceil(until) - 1), reason };
+    if (span.from > span.until) continue;
+    spans.push(span);
+    taken = span.until;
+  }
+  return spans;
 }
 
 function atMost({ missed, maxCatchUp }: Pick<JobPolicies, 'missed' | 'maxCatchUp'>): number {
@@ -73,66 +109,4 @@ function atMost({ missed, maxCatchUp }: Pick<JobPolicies, 'missed' | 'maxCatchUp
 function leftOut({ missed }: Pick<JobPolicies, 'missed'>): SkipReason {
   const reasons = { skip: 'missed: skipped', once: 'missed: superseded by a newer one', all: 'missed: too many' } as const;
   return reasons[missed];
-}
-
-/** The fire times later than `from` and not later than `until` that no span covers. */
-class UndecidedFireTimes {
-  private readonly spans: readonly DecidedSpan[];
-
-  constructor(
-    private readonly schedule: Schedule,
-    private readonly from: number,
-    private readonly until: number,
-    decided: readonly DecidedSpan[],
-  ) {
-    this.spans = merged(decided);
-  }
-
-  /** The newest of them, ascending. */
-  newest(most: number): number[] {
-    const found: number[] = [];
-    for (let at = this.last(this.until + 1); at !== null && found.length < most; at = this.last(at)) found.unshift(at);
-    return found;
-  }
-
-  gap(reason: SkipReason): MissedGap | null {
-    const from = this.first();
-    const until = this.last(this.until + 1);
-    if (from === null || until === null) return null;
-    const covered = this.spans.reduce((sum, span) => sum + this.count(span.from - 1, span.until), 0);
-    return { from, until, count: this.count(this.from, this.until) - covered, reason };
-  }
-
-  private count(after: number, until: number): number {
-    const from = Math.max(after, this.from);
-    const to = Math.min(until, this.until);
-    return to <= from ? 0 : this.schedule.countBetween(from, to);
-  }
-
-  private first(): number | null {
-    let at = this.schedule.nextAfter(this.from);
-    for (let span = this.covering(at); span; span = this.covering(at)) at = this.schedule.nextAfter(span.until);
-    return at !== null && at <= this.until ? at : null;
-  }
-
-  private last(before: number): number | null {
-    let at = this.schedule.previousBefore(before);
-    for (let span = this.covering(at); span; span = this.covering(at)) at = this.schedule.previousBefore(span.from);
-    return at !== null && at > this.from ? at : null;
-  }
-
-  private covering(at: number | null): DecidedSpan | undefined {
-    return at === null ? undefined : this.spans.find((span) => span.from <= at && at <= span.until);
-  }
-}
-
-/** The same fire times in spans that do not overlap, ascending. */
-function merged(spans: readonly DecidedSpan[]): DecidedSpan[] {
-  const result: DecidedSpan[] = [];
-  for (const span of [...spans].sort((a, b) => a.from - b.from)) {
-    const last = result.at(-1);
-    if (last && span.from <= last.until) result[result.length - 1] = { from: last.from, until: Math.max(last.until, span.until) };
-    else result.push(span);
-  }
-  return result;
 }

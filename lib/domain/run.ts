@@ -11,7 +11,15 @@ export type RunStatus = 'queued' | 'running' | 'done' | 'failed' | 'orphaned' | 
 export type RunTrigger = 'schedule' | 'catch-up';
 
 /** Why an occurrence did not run. */
-export type SkipReason = 'overlap' | 'paused' | 'disabled' | 'missed: too old' | 'missed: too many' | 'missed: skipped' | 'missed: superseded by a newer one';
+export type SkipReason =
+  | 'overlap'
+  | 'paused'
+  | 'disabled'
+  | 'missed: too old'
+  | 'missed: too many'
+  | 'missed: skipped'
+  | 'missed: superseded by a newer one'
+  | 'superseded by an edit';
 
 /** A claim that was won: the right to run one attempt of one occurrence while the lease lasts. */
 export interface OwnedRun extends RunKey {

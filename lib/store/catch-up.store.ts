@@ -1,5 +1,6 @@
-import type { CatchUpPlan, CatchUpWindow, DecidedSpan } from '../domain/catch-up.js';
+import type { CatchUpPlan, HeldSpan } from '../domain/catch-up.js';
 import type { JobDefinition } from '../domain/job-definition.js';
+import type { DecidedSpan } from '../domain/undecided.js';
 import type { PartitionStore } from './partition.store.js';
 import type { Query } from './query.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
@@ -12,7 +13,7 @@ export interface DecidedWindow {
   /** From here on, fire times must be compared; everything before is decided. Milliseconds. */
   readonly from: number;
   readonly decided: readonly DecidedSpan[];
-  readonly held: CatchUpWindow['held'];
+  readonly held: readonly HeldSpan[];
 }
 
 /** Writes what becomes of missed occurrences. Of replicas that start together one decides; the others find it done. */
@@ -69,7 +70,7 @@ export class CatchUpStore {
     return {
       now,
       from: start,
-      held: schedule ? heldSince(schedule, now) : null,
+      held: schedule ? heldSince(schedule) : [],
       decided: rows.map((row) => ({ from: (row.gap_from ?? row.fire_time).getTime(), until: row.fire_time.getTime() })),
     };
   }
@@ -124,10 +125,9 @@ interface ScheduleRow {
 }
 
 /** Nobody noted when a job was disabled: nothing of it is missed. */
-function heldSince({ enabled, paused_at, paused_until }: ScheduleRow, now: number): CatchUpWindow['held'] {
-  if (!enabled) return { since: -Infinity, reason: 'disabled' };
-  const paused = paused_at !== null && (paused_until === null || paused_until.getTime() > now);
-  return paused ? { since: paused_at.getTime(), reason: 'paused' } : null;
+function heldSince({ enabled, paused_at, paused_until }: ScheduleRow): HeldSpan[] {
+  if (!enabled) return [{ since: -Infinity, until: Infinity, reason: 'disabled' }];
+  return paused_at ? [{ since: paused_at.getTime(), until: paused_until?.getTime() ?? Infinity, reason: 'paused' }] : [];
 }
 
 function iso(millis: number): string {

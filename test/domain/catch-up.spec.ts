@@ -1,13 +1,14 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { missedUntil, planCatchUp, type CatchUpPlan, type DecidedSpan } from '../../lib/domain/catch-up.js';
+import { missedUntil, planCatchUp, planSuperseded, type CatchUpPlan, type HeldSpan } from '../../lib/domain/catch-up.js';
 import type { JobDefinition } from '../../lib/domain/job-definition.js';
+import type { DecidedSpan } from '../../lib/domain/undecided.js';
 import { aJob } from '../support/job.js';
 
 const at = (time: string) => Date.parse(`2026-03-10T${time}Z`);
 const HOURLY = aJob('job', '0 * * * *', { lateAfterMs: 60_000 });
 
-const plan = (job: JobDefinition, from: number, now: number, decided: DecidedSpan[] = []): CatchUpPlan => planCatchUp(job.schedule, { from, now, held: null }, decided, job);
+const plan = (job: JobDefinition, from: number, now: number, decided: DecidedSpan[] = []): CatchUpPlan => planCatchUp(job.schedule, { from, now, held: [] }, decided, job);
 
 describe('planning missed occurrences', () => {
   it.each<[JobDefinition['missed'], string[], [string, string, number, string][]]>([
@@ -48,22 +49,83 @@ describe('planning missed occurrences', () => {
     expect(plan({ ...HOURLY, missed: 'all' }, at('02:00:00'), at('07:30:00'), decided).run).toEqual([at('04:00:00'), at('07:00:00')]);
   });
 
-  it('what came due while an operator held the job back is not missed', () => {
-    const paused = { from: at('02:00:00'), now: at('06:30:00'), held: { since: at('04:30:00'), reason: 'paused' as const } };
-    expect(planCatchUp(HOURLY.schedule, paused, [], HOURLY)).toMatchObject({
-      run: [at('04:00:00')],
-      record: [
-        { from: at('03:00:00'), until: at('03:00:00'), reason: 'missed: superseded by a newer one' },
-        { from: at('05:00:00'), until: at('06:00:00'), count: 2, reason: 'paused' },
-      ],
-    });
-    const disabled = { ...paused, held: { since: -Infinity, reason: 'disabled' as const } };
-    expect(planCatchUp(HOURLY.schedule, disabled, [], HOURLY)).toMatchObject({ run: [], record: [{ count: 4, reason: 'disabled' }] });
-  });
-
   it('has nothing to do twice', () => {
     const first = plan(HOURLY, at('02:00:00'), at('06:30:00'));
     expect(plan(HOURLY, first.decidedUntil, at('06:30:00'))).toEqual({ run: [], record: [], decidedUntil: first.decidedUntil });
+  });
+});
+
+describe('what came due while an operator held the job back', () => {
+  const held = (reason: HeldSpan['reason'], since: string, until?: string): HeldSpan => ({ since: at(since), until: until ? at(until) : Infinity, reason });
+  const planHeld = (job: JobDefinition, spans: HeldSpan[], decided: DecidedSpan[] = []) =>
+    planCatchUp(job.schedule, { from: at('02:00:00'), now: at('08:30:00'), held: spans }, decided, job);
+  const row = (from: string, until: string, count: number, reason: string) => ({ from: at(from), until: at(until), count, reason });
+  const ALL = { ...HOURLY, missed: 'all' as const };
+
+  it('is not missed while the hold lasts', () => {
+    expect(planHeld(HOURLY, [held('paused', '04:30:00')])).toMatchObject({
+      run: [at('04:00:00')],
+      record: [row('03:00:00', '03:00:00', 1, 'missed: superseded by a newer one'), row('05:00:00', '08:00:00', 4, 'paused')],
+    });
+    const always = { since: -Infinity, until: Infinity, reason: 'disabled' as const };
+    expect(planHeld(HOURLY, [always])).toMatchObject({ run: [], record: [row('03:00:00', '08:00:00', 6, 'disabled')] });
+  });
+
+  it('is not missed after it was resumed either: the newest that was not held runs', () => {
+    expect(planHeld(HOURLY, [held('paused', '05:30:00', '08:10:00')])).toMatchObject({
+      run: [at('05:00:00')],
+      record: [row('03:00:00', '04:00:00', 2, 'missed: superseded by a newer one'), row('06:00:00', '08:00:00', 3, 'paused')],
+    });
+    expect(planHeld(ALL, [held('paused', '03:30:00', '06:30:00')])).toMatchObject({
+      run: [at('03:00:00'), at('07:00:00'), at('08:00:00')],
+      record: [row('04:00:00', '06:00:00', 3, 'paused')],
+    });
+  });
+
+  it('begins with the moment it was held and ends before the moment it was resumed', () => {
+    expect(planHeld(ALL, [held('paused', '04:00:00', '07:00:00')])).toMatchObject({
+      run: [at('03:00:00'), at('07:00:00'), at('08:00:00')],
+      record: [row('04:00:00', '06:00:00', 3, 'paused')],
+    });
+    expect(planHeld(ALL, [held('paused', '04:00:00', '04:00:00')]).record).toEqual([]);
+  });
+
+  it('has a row for each hold, and each fire time is in one of them', () => {
+    const overlapping = [held('paused', '05:30:00', '07:30:00'), held('disabled', '03:30:00', '06:30:00')];
+    expect(planHeld(ALL, overlapping).record).toEqual([row('04:00:00', '06:00:00', 3, 'disabled'), row('07:00:00', '07:00:00', 1, 'paused')]);
+    expect(planHeld(ALL, [held('disabled', '03:30:00', '07:30:00'), held('paused', '04:30:00', '05:30:00')]).record).toEqual([
+      row('04:00:00', '07:00:00', 4, 'disabled'),
+    ]);
+  });
+
+  it('is passed over where it has rows, and does not count as too old', () => {
+    const decided = [{ from: at('05:00:00'), until: at('05:00:00') }];
+    const job = { ...HOURLY, catchUpWindowMs: 2 * 3_600_000 };
+    expect(planHeld(job, [held('paused', '03:30:00', '05:30:00')], decided)).toMatchObject({
+      run: [at('08:00:00')],
+      record: [
+        row('03:00:00', '06:00:00', 2, 'missed: too old'),
+        row('07:00:00', '07:00:00', 1, 'missed: superseded by a newer one'),
+        row('04:00:00', '04:00:00', 1, 'paused'),
+      ],
+    });
+  });
+});
+
+describe('an edit', () => {
+  const superseded = (from: string, until: string, decided: DecidedSpan[] = []) =>
+    planSuperseded(HOURLY.schedule, { from: at(from), until: at(until) }, decided);
+
+  it('leaves one row for what the old expression had not decided', () => {
+    const decided = [{ from: at('04:00:00'), until: at('04:00:00') }];
+    const reason = 'superseded by an edit';
+    expect(superseded('02:00:00', '06:00:00', decided)).toEqual({ from: at('03:00:00'), until: at('06:00:00'), count: 3, reason });
+    expect(superseded('02:00:00', '05:59:59', decided)).toMatchObject({ until: at('05:00:00'), count: 2 });
+  });
+
+  it('leaves none when all was decided', () => {
+    expect(superseded('02:00:00', '02:59:59')).toBeNull();
+    expect(superseded('02:00:00', '04:30:00', [{ from: at('03:00:00'), until: at('04:00:00') }])).toBeNull();
   });
 });
 

@@ -90,6 +90,15 @@ describe('G9 catch-up', () => {
     expect(await decide(JOB, fires(6))).toMatchObject({ run: [], record: [{ reason: 'paused' }] });
   });
 
+  it('does not take for missed what came due during a pause that has run out', async () => {
+    const [paused, start, first, last, resumed] = [9, 6, 5, 4, 3].map(fires) as [Date, Date, Date, Date, Date];
+    await registered(JOB, start);
+    await stores.test.query('update job_schedule set paused_at = $1, paused_until = $2', [paused, resumed]);
+    const plan = await decide(JOB, start);
+    expect(plan.run[0]).toBe(resumed.getTime());
+    expect(plan.record).toEqual([{ from: first.getTime(), until: last.getTime(), count: 2, reason: 'paused' }]);
+  });
+
   it('a year without any replica costs no more than a minute', async () => {
     const job = aJob('job', '* * * * * *', { missed: 'all', maxCatchUp: 5 });
     const yearAgo = secondsAgo(365 * 86_400);
