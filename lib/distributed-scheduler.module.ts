@@ -1,10 +1,12 @@
 import { Module, type DynamicModule, type Provider } from '@nestjs/common';
 import { DiscoveryModule, ModulesContainer } from '@nestjs/core';
 import { schedulerMigrationsIn } from '../migrations/index.js';
+import { DecoratedMethods } from './discovery/decorated-methods.js';
 import { HandlerContexts } from './discovery/handler-contexts.js';
 import { HandlerFactory } from './discovery/handler.factory.js';
 import { JobExplorer } from './discovery/job.explorer.js';
 import { JobRegistry } from './discovery/job.registry.js';
+import { KnownJobs } from './discovery/known-jobs.js';
 import { INSTANCE_ID, SCHEDULER_OPTIONS, SCHEDULER_OPTIONS_INPUT } from './distributed-scheduler.tokens.js';
 import { MissingForRootError } from './errors/missing-for-root.error.js';
 import { SchedulerEvents } from './events/scheduler-events.js';
@@ -32,8 +34,10 @@ import { DatabaseTime } from './runtime/database-time.js';
 import { createInstanceId } from './runtime/instance-id.js';
 import { CatchUpService } from './scheduling/catch-up.service.js';
 import { ClaimOrder } from './scheduling/claim-order.js';
+import { ScheduleFollower } from './scheduling/schedule-follower.service.js';
 import { TickerService } from './scheduling/ticker.service.js';
 import { Timelines } from './scheduling/timelines.js';
+import { UnregisteredJobs } from './scheduling/unregistered-jobs.js';
 import { WatermarkService } from './scheduling/watermark.service.js';
 import { isEmbeddedPostgresInstalled } from './store/embedded-server.js';
 import { SchedulerDatabase } from './store/scheduler-database.js';
@@ -64,7 +68,9 @@ const SERVICES: Provider[] = [
   ...PUBLIC_SERVICES,
   HandlerContexts,
   HandlerFactory,
+  DecoratedMethods,
   JobExplorer,
+  KnownJobs,
   InFlightRuns,
   RunContext,
   RunEndings,
@@ -73,6 +79,8 @@ const SERVICES: Provider[] = [
   ClaimOrder,
   CatchUpService,
   WatermarkService,
+  ScheduleFollower,
+  UnregisteredJobs,
   PartitionsService,
   SchedulerLogger,
   SingleModule,

@@ -10,5 +10,8 @@ export const INSTANCE_ID = Symbol('INSTANCE_ID');
 /** Reflect key of the schedules a method declares: `CronDeclaration[]`, on the prototype and the method's name. */
 export const CRON_METADATA = 'nestjs-distributed-cron:schedules';
 
+/** Reflect key of the names under which a method runs jobs made at run time: `string[]`, on the prototype and the method's name. */
+export const HANDLER_METADATA = 'nestjs-distributed-cron:handlers';
+
 /** Reflect key of a handler's parameters, in the form Nest's context creator reads. */
 export const CRON_ARGUMENTS_METADATA = 'nestjs-distributed-cron:arguments';

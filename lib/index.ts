@@ -1,6 +1,7 @@
 export { DistributedSchedulerModule } from './distributed-scheduler.module.js';
-export { DistributedCron } from './discovery/distributed-cron.decorator.js';
-export { JobRegistry, type RegisteredJob } from './discovery/job.registry.js';
+export { DistributedCron, DistributedCronHandler } from './discovery/distributed-cron.decorator.js';
+export { JobRegistry } from './discovery/job.registry.js';
+export type { RegisteredJob } from './discovery/known-jobs.js';
 export type { CronContextType, Handler } from './discovery/handler.factory.js';
 
 export { CronRun, type CronRunFacts } from './domain/cron-run.js';
@@ -15,6 +16,7 @@ export { SchedulerEvents } from './events/scheduler-events.js';
 export type { AttemptFacts, EventOf, SchedulerEvent, SchedulerFact } from './events/scheduler-event.js';
 
 export type { BackoffOptions, DistributedCronOptions } from './options/job-options.js';
+export type { RunTimeJob } from './options/run-time-job.js';
 export type {
   DistributedSchedulerAsyncOptions,
   DistributedSchedulerOptions,
@@ -28,8 +30,9 @@ export type { OwnedRun, RunKey, RunStatus, RunTrigger } from './domain/run.js';
 export type { StoredError } from './domain/stored-error.js';
 export { fireTimesBetween, nextFireTimes, previousFireTime, type Schedule, type ZoneOptions } from './domain/schedule.js';
 
+export { JobInstance } from './store/job-instance.entity.js';
 export { JobRun, type EarlierAttempt } from './store/job-run.entity.js';
-export { JobSchedule } from './store/job-schedule.entity.js';
+export { JobSchedule, type EarlierHold } from './store/job-schedule.entity.js';
 export { Receipt } from './store/receipt.entity.js';
 export { JOB_RUN_REPOSITORY, RECEIPT_REPOSITORY } from './store/store.tokens.js';
 export type { ClaimVerdict, WaitingRun } from './store/claim.store.js';
@@ -44,6 +47,7 @@ export { InvalidEntityError } from './errors/invalid-entity.error.js';
 export { InvalidJobsError } from './errors/invalid-jobs.error.js';
 export { InvalidOptionsError } from './errors/invalid-options.error.js';
 export { InvalidTimeZoneError } from './errors/invalid-time-zone.error.js';
+export { JobExistsError } from './errors/job-exists.error.js';
 export { LeaseLostError, type LeaseLoss } from './errors/lease-lost.error.js';
 export { MissingForRootError } from './errors/missing-for-root.error.js';
 export { MissingTablesError } from './errors/missing-tables.error.js';
@@ -51,4 +55,5 @@ export { NestedReceiptError } from './errors/nested-receipt.error.js';
 export { OutsideRunError } from './errors/outside-run.error.js';
 export { RepeatedModuleError } from './errors/repeated-module.error.js';
 export { ShutdownError } from './errors/shutdown.error.js';
+export { UnknownJobError } from './errors/unknown-job.error.js';
 export { UnreadableDatesError } from './errors/unreadable-dates.error.js';

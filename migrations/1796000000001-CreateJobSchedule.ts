@@ -16,20 +16,63 @@ export const createJobSchedule = (schema?: string) =>
           time_zone      text        not null,
           owner          text,
           policies       jsonb       not null,
+          handler        text,
+          options        jsonb,
+          data           jsonb,
           enabled        boolean     not null default true,
+          disabled_at    timestamptz,
           paused_at      timestamptz,
           paused_until   timestamptz,
           paused_by      text,
           paused_reason  text,
+          earlier_holds  jsonb       not null default '[]',
           effective_from timestamptz not null default clock_timestamp(),
           decided_until  timestamptz not null default clock_timestamp(),
           declared_at    timestamptz not null default clock_timestamp(),
+          yields_to      text,
+          removed_at     timestamptz,
+          revision       bigint      not null default 0,
           constraint job_schedule_pkey primary key (name),
+          constraint job_schedule_run_time_job_is_whole check ((handler is null) = (options is null)),
           constraint job_schedule_times_are_finite check (isfinite(effective_from) and isfinite(decided_until) and isfinite(paused_at))
         )`);
+      await queryRunner.query(`
+        create index if not exists job_schedule_changes on ${tables.jobSchedule} (revision)`);
+      // A trigger, so that no way of resuming a job forgets it: what was due meanwhile is not missed.
+      await queryRunner.query(`
+        create or replace function ${tables.keepHolds}() returns trigger language plpgsql as $$
+        begin
+          if old.paused_at is distinct from new.paused_at and old.paused_at is not null then
+            new.earlier_holds := new.earlier_holds || jsonb_build_object(
+              'reason', 'paused',
+              'since', old.paused_at,
+              'until', least(old.paused_until, clock_timestamp()),
+              'by', old.paused_by,
+              'why', old.paused_reason);
+          end if;
+          if old.enabled and not new.enabled then
+            new.disabled_at := clock_timestamp();
+          elsif new.enabled and not old.enabled then
+            new.earlier_holds := new.earlier_holds || jsonb_build_object(
+              'reason', 'disabled',
+              'since', old.disabled_at,
+              'until', clock_timestamp());
+            new.disabled_at := null;
+          end if;
+          if jsonb_array_length(new.earlier_holds) > 100 then
+            new.earlier_holds := new.earlier_holds - 0;
+          end if;
+          return new;
+        end $$`);
+      await queryRunner.query(`
+        create or replace trigger job_schedule_keeps_holds
+        before update of paused_at, enabled on ${tables.jobSchedule}
+        for each row execute function ${tables.keepHolds}()`);
     }
 
     async down(queryRunner: QueryRunner): Promise<void> {
-      await queryRunner.query(`drop table if exists ${Tables.of(queryRunner, schema).jobSchedule}`);
+      const tables = Tables.of(queryRunner, schema);
+      await queryRunner.query(`drop table if exists ${tables.jobSchedule}`);
+      await queryRunner.query(`drop function if exists ${tables.keepHolds}()`);
     }
   };

@@ -1,4 +1,5 @@
 import type { MigrationInterface } from 'typeorm';
+import { createJobInstances } from './1796000000005-CreateJobInstances.js';
 import { createJobRuns } from './1796000000002-CreateJobRuns.js';
 import { createJobSchedule } from './1796000000001-CreateJobSchedule.js';
 import { createReceipts } from './1796000000003-CreateReceipts.js';
@@ -12,7 +13,7 @@ export type MigrationClass = new () => MigrationInterface;
  * @default the schema of the data source that runs them, or `public`
  */
 export function schedulerMigrationsIn(schema?: string): MigrationClass[] {
-  return [createJobSchedule(schema), createJobRuns(schema), createReceipts(schema)];
+  return [createJobSchedule(schema), createJobRuns(schema), createReceipts(schema), createJobInstances(schema)];
 }
 
 /** The library's migrations for the data source's own schema. */

@@ -1,5 +1,5 @@
 import 'reflect-metadata';
-import { CRON_ARGUMENTS_METADATA, CRON_METADATA } from '../distributed-scheduler.tokens.js';
+import { CRON_ARGUMENTS_METADATA, CRON_METADATA, HANDLER_METADATA } from '../distributed-scheduler.tokens.js';
 import { InvalidDecorationError } from '../errors/invalid-decoration.error.js';
 import type { DistributedCronOptions } from '../options/job-options.js';
 
@@ -30,15 +30,30 @@ const RUN_PARAMETER = '99:0';
  * @param expression five cron fields, or six with seconds first, or an alias such as `@daily`
  */
 export function DistributedCron(expression: string, options: DistributedCronOptions = {}): MethodDecorator {
+  return declaring('DistributedCron', CRON_METADATA, { expression, options });
+}
+
+/**
+ * Makes a method of a provider or controller the handler of jobs made at run time, see `JobRegistry.add`. It gets a
+ * `CronRun`, with what the job was given as `run.data`. Otherwise it is as a method with `@DistributedCron`.
+ *
+ * @param name what `handler` of a job names; the same on every replica and across deploys
+ */
+export function DistributedCronHandler(name: string): MethodDecorator {
+  return declaring('DistributedCronHandler', HANDLER_METADATA, name);
+}
+
+/** Adds to what the method declares under a key. */
+function declaring(decorator: string, key: string, declaration: unknown): MethodDecorator {
   return (target, methodName, descriptor) => {
-    if (typeof target === 'function') throw new InvalidDecorationError(target.name, methodName, 'is static');
-    if (typeof methodName === 'symbol') throw new InvalidDecorationError(target.constructor.name, methodName, 'is named by a symbol');
+    if (typeof target === 'function') throw new InvalidDecorationError(decorator, target.name, methodName, 'is static');
+    if (typeof methodName === 'symbol') throw new InvalidDecorationError(decorator, target.constructor.name, methodName, 'is named by a symbol');
     if (typeof descriptor?.value !== 'function') {
-      throw new InvalidDecorationError(target.constructor.name, methodName, 'is not a method');
+      throw new InvalidDecorationError(decorator, target.constructor.name, methodName, 'is not a method');
     }
-    const own = (Reflect.getOwnMetadata(CRON_METADATA, target, methodName) as CronDeclaration[] | undefined) ?? [];
+    const own = (Reflect.getOwnMetadata(key, target, methodName) as unknown[] | undefined) ?? [];
     // Decorators run from the bottom up; the list reads from the top down.
-    Reflect.defineMetadata(CRON_METADATA, [{ expression, options }, ...own], target, methodName);
+    Reflect.defineMetadata(key, [declaration, ...own], target, methodName);
     declareArguments(target, methodName);
   };
 }

@@ -1,38 +1,93 @@
-import { Injectable } from '@nestjs/common';
-import type { JobDefinition } from '../domain/job-definition.js';
-import type { Handler } from './handler.factory.js';
+import { Inject, Injectable } from '@nestjs/common';
+import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
+import { JobExistsError } from '../errors/job-exists.error.js';
+import { UnknownJobError } from '../errors/unknown-job.error.js';
+import { SchedulerEvents } from '../events/scheduler-events.js';
+import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
+import { resolveRunTimeJob, type RunTimeJob } from '../options/run-time-job.js';
+import { JobInstanceStore } from '../store/job-instance.store.js';
+import { RunTimeJobStore, type Found } from '../store/run-time-job.store.js';
+import { KnownJobs, type RegisteredJob } from './known-jobs.js';
 
-/** A job this instance can run. */
-export interface RegisteredJob {
-  readonly definition: JobDefinition;
-  readonly handler: Handler;
-}
-
-/** The jobs this instance knows, by name. */
+/**
+ * The jobs of this instance, and jobs made at run time: added, changed or removed on any replica, followed by all within
+ * one `pollInterval`. A replica without the handler leaves such a job alone.
+ */
 @Injectable()
 export class JobRegistry {
-  private readonly jobs = new Map<string, RegisteredJob>();
+  constructor(
+    private readonly known: KnownJobs,
+    private readonly store: RunTimeJobStore,
+    private readonly instances: JobInstanceStore,
+    private readonly events: SchedulerEvents,
+    @Inject(SCHEDULER_OPTIONS) private readonly options: ResolvedSchedulerOptions,
+  ) {}
 
-  /** The job of that name, or undefined when this instance doesn't know it. */
+  /** The job of that name, or undefined when this instance can't run it. */
   get(name: string): RegisteredJob | undefined {
-    return this.jobs.get(name);
+    return this.known.get(name);
   }
 
-  /** All jobs, by name. */
+  /** The jobs this instance can run, by name. */
   list(): RegisteredJob[] {
-    return [...this.jobs.values()].sort((a, b) => (a.definition.name < b.definition.name ? -1 : 1));
+    return this.known.list();
   }
 
   names(): string[] {
-    return [...this.jobs.keys()];
+    return this.list().map(({ definition }) => definition.name);
   }
 
   get size(): number {
-    return this.jobs.size;
+    return this.list().length;
   }
 
-  /** Takes the jobs that the code declares; called once, at module init. */
-  register(jobs: readonly RegisteredJob[]): void {
-    for (const job of jobs) this.jobs.set(job.definition.name, job);
+  /**
+   * Makes a job. It has no past: its first occurrence is the next one.
+   * @throws InvalidOptionsError with all that is wrong with it, also when no live instance has its handler;
+   * JobExistsError when the name is taken
+   */
+  async add(job: RunTimeJob): Promise<void> {
+    const toStore = resolveRunTimeJob(job, await this.context('add'));
+    const taken = await this.store.add(toStore);
+    if (taken) throw new JobExistsError(job.name, taken.runTime !== null);
+    this.changed(job.name);
+  }
+
+  /**
+   * Changes a job that was made at run time; what is not given stays. What is decided stays decided: another expression or
+   * zone holds from now on.
+   * @throws InvalidOptionsError as `add`, UnknownJobError when there is none of that name that was made at run time
+   */
+  async update(name: string, changes: Partial<Omit<RunTimeJob, 'name'>>): Promise<void> {
+    const context = await this.context('update');
+    const given = Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined));
+    const found = await this.store.update(name, ({ cron, runTime }) =>
+      resolveRunTimeJob({ ...runTime!.options, handler: runTime!.handler, data: runTime!.data, cron, ...given, name }, context),
+    );
+    this.requireRunTimeJob(name, found);
+    this.changed(name);
+  }
+
+  /**
+   * Removes a job that was made at run time. Its history stays; its waiting runs are cancelled, one that runs goes on.
+   * @throws UnknownJobError when there is none of that name that was made at run time
+   */
+  async remove(name: string): Promise<void> {
+    this.requireRunTimeJob(name, await this.store.remove(name));
+    this.changed(name);
+  }
+
+  private async context(method: string) {
+    const handlers = new Set([...this.known.declared.handlers.keys(), ...(await this.instances.handlers())]);
+    return { calledAs: `JobRegistry.${method}`, handlers: [...handlers], defaults: this.options.jobDefaults };
+  }
+
+  private requireRunTimeJob(name: string, found: Found): void {
+    if (typeof found === 'string') throw new UnknownJobError(name, found);
+  }
+
+  /** So that this instance follows at once. */
+  private changed(jobName: string): void {
+    this.events.emit({ type: 'job.outdated', jobName });
   }
 }

@@ -9,6 +9,7 @@ export interface CronRunFacts {
   readonly previousFireTime: () => Date | null;
   readonly attempt: number;
   readonly trigger: RunTrigger;
+  readonly data: unknown;
   readonly signal: AbortSignal;
   /** Asked at each look: the heartbeat moves it. */
   readonly leaseUntil: () => Date;
@@ -23,6 +24,8 @@ export class CronRun {
   readonly attempt: number;
   /** `schedule`: at its time. `catch-up`: later, after a gap. */
   readonly trigger: RunTrigger;
+  /** What a job made at run time was given for its handler; undefined for one that the code declares. */
+  readonly data: unknown;
   /**
    * Aborts when the run is no longer this process' (its lease was lost) or when the application stops and the time for
    * running handlers is over. `signal.reason` is a `LeaseLostError` or a `ShutdownError`. Nothing written through
@@ -36,6 +39,7 @@ export class CronRun {
     this.fireTime = facts.fireTime;
     this.attempt = facts.attempt;
     this.trigger = facts.trigger;
+    this.data = facts.data;
     this.signal = facts.signal;
     this.#facts = facts;
   }

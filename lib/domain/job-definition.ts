@@ -38,6 +38,10 @@ export interface JobDefinition extends JobPolicies {
   readonly name: string;
   readonly schedule: Schedule;
   readonly owner: string | null;
-  /** Where it is declared, for people: `InvoiceService.export`. */
+  /** Names it had before, newest first. */
+  readonly previously: readonly string[];
+  /** What a job made at run time was given for its handler. */
+  readonly data?: unknown;
+  /** Where it is declared, for people: `InvoiceService.export`, or the handler of a job made at run time. */
   readonly declaredBy: string;
 }

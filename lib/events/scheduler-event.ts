@@ -41,6 +41,18 @@ export type SchedulerFact =
   | ({ readonly type: 'receipt.duplicate'; readonly entity: string; readonly effect: string } & AttemptFacts)
   /** The run was no longer ours: neither receipt nor effect was written. */
   | ({ readonly type: 'receipt.refused'; readonly entity: string; readonly effect: string } & AttemptFacts)
+  /** A job has another schedule on this instance than before: edited, renamed, or made at run time. `was` is null for a new one. */
+  | { readonly type: 'job.scheduled'; readonly jobName: string; readonly schedule: string; readonly was: string | null }
+  /** A job is not scheduled on this instance any more: removed, or decided under another name. */
+  | { readonly type: 'job.unscheduled'; readonly jobName: string }
+  /** At boot: live instances of another version hold a job to another schedule, or name, than the code here declares. */
+  | { readonly type: 'job.contested'; readonly jobName: string; readonly declared: string; readonly holds: string }
+  /** A job is stored in a way that this version can't read; it is left to others. */
+  | { readonly type: 'job.unreadable'; readonly jobName: string; readonly problem: string }
+  /** No live instance declares these jobs any more; `perhapsNow` is a job with the same schedule. */
+  | { readonly type: 'job.unregistered'; readonly jobs: readonly { readonly jobName: string; readonly perhapsNow: string | null }[] }
+  /** A job was seen to have changed: this instance looks for how. */
+  | { readonly type: 'job.outdated'; readonly jobName: string }
   | { readonly type: 'partition.created'; readonly names: readonly string[] }
   /** A periodic duty failed; it goes on by itself. `failures` counts those in a row. */
   | { readonly type: 'loop.failed'; readonly loop: string; readonly error: StoredError; readonly failures: number }

@@ -46,6 +46,8 @@ export class ClaimService {
       jobName: job.name,
       fireTime: new Date(fireTime),
       startsAt: new Date(startsAt),
+      cron: job.schedule.expression,
+      timeZone: job.schedule.timeZone,
       overlap: job.overlap,
       leaseMs: job.leaseMs,
     }));
@@ -86,6 +88,7 @@ export class ClaimService {
       .map((answer) => this.owned(answer, jobs.get(answer.jobName)!.leaseMs, sentAt));
     for (const run of owned) this.events.emit({ type: 'run.claimed', ...run });
     for (const answer of answers) {
+      if (answer.verdict === 'outdated') this.events.emit({ type: 'job.outdated', jobName: answer.jobName });
       if (answer.verdict === 'skipped') this.events.emit({ type: 'run.skipped', jobName: answer.jobName, fireTime: answer.fireTime, reason: answer.reason! });
     }
     return { owned, answers };

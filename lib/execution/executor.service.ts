@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { JobRegistry, type RegisteredJob } from '../discovery/job.registry.js';
+import { KnownJobs, type RegisteredJob } from '../discovery/known-jobs.js';
 import { decideOutcome, type HandlerEnd, type Outcome } from '../domain/outcome.js';
 import type { OwnedRun } from '../domain/run.js';
 import { describeError } from '../domain/stored-error.js';
@@ -16,7 +16,7 @@ import { RunEndings } from './run-endings.service.js';
 @Injectable()
 export class ExecutorService {
   constructor(
-    private readonly registry: JobRegistry,
+    private readonly jobs: KnownJobs,
     private readonly runs: InFlightRuns,
     private readonly heartbeat: HeartbeatService,
     private readonly context: RunContext,
@@ -28,7 +28,7 @@ export class ExecutorService {
   /** Starts the handlers of runs whose lease still holds; returns at once. */
   start(owned: readonly OwnedRun[]): void {
     const started = owned.flatMap((one) => {
-      const job = this.registry.get(one.jobName)!;
+      const job = this.jobs.get(one.jobName)!;
       const run = new InFlightRun(one, job.definition);
       // A process that was frozen or blocked after its claim: another may have begun.
       if (run.leaseDeadline <= monotonicNow()) {
@@ -90,6 +90,7 @@ export class ExecutorService {
       },
       attempt,
       trigger,
+      data: definition.data,
       signal: run.signal,
       leaseUntil: () => run.leaseUntil,
     });

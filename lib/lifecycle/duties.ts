@@ -6,6 +6,7 @@ import { HeartbeatService } from '../execution/heartbeat.service.js';
 import { PartitionsService } from '../maintenance/partitions.service.js';
 import { ReaperService } from '../maintenance/reaper.service.js';
 import { CatchUpService } from '../scheduling/catch-up.service.js';
+import { ScheduleFollower } from '../scheduling/schedule-follower.service.js';
 import { TickerService } from '../scheduling/ticker.service.js';
 import { WatermarkService } from '../scheduling/watermark.service.js';
 import { within } from './within.js';
@@ -22,6 +23,7 @@ export class Duties {
     private readonly ticker: TickerService,
     private readonly catchUps: CatchUpService,
     private readonly reaper: ReaperService,
+    private readonly follower: ScheduleFollower,
     private readonly watermarks: WatermarkService,
     private readonly partitions: PartitionsService,
     private readonly heartbeat: HeartbeatService,
@@ -33,13 +35,13 @@ export class Duties {
     await this.partitions.makeReady();
     await this.heartbeat.start();
     this.wakeUps = this.events.subscribe((event) => this.wake(event));
-    for (const duty of [this.partitions, this.watermarks, this.reaper, this.catchUps, this.ticker]) duty.start();
+    for (const duty of [this.partitions, this.follower, this.watermarks, this.reaper, this.catchUps, this.ticker]) duty.start();
   }
 
   /** Claims nothing more, whatever is still running. */
   async stopClaiming(): Promise<void> {
     this.wakeUps?.unsubscribe();
-    await Promise.all([this.ticker.stop(), this.catchUps.stop(), this.reaper.stop(), this.partitions.stop()]);
+    await Promise.all([this.ticker.stop(), this.catchUps.stop(), this.reaper.stop(), this.partitions.stop(), this.follower.stop()]);
   }
 
   /** The heartbeat ends last: until then, what still runs keeps its lease. */
@@ -63,6 +65,10 @@ export class Duties {
       case 'run.missed':
         this.reaper.wake();
         return this.ticker.runEnded();
+      case 'job.outdated':
+        return this.follower.wake();
+      case 'job.scheduled':
+        return this.ticker.wake();
       case 'run.completed':
       case 'run.dead':
       case 'run.refused':

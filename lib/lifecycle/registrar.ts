@@ -1,30 +1,28 @@
 import { Injectable } from '@nestjs/common';
-import { JobRegistry } from '../discovery/job.registry.js';
+import { JobExplorer } from '../discovery/job.explorer.js';
+import { KnownJobs } from '../discovery/known-jobs.js';
 import { SchedulerLogger } from '../logging/scheduler-logger.js';
 import { DatabaseTime } from '../runtime/database-time.js';
-import { monotonicNow } from '../runtime/monotonic.js';
-import { JobTimeline } from '../scheduling/job-timeline.js';
-import { Timelines } from '../scheduling/timelines.js';
-import { JobScheduleStore } from '../store/job-schedule.store.js';
+import { ScheduleFollower } from '../scheduling/schedule-follower.service.js';
 
-/** Writes what the code declares to `job_schedule`, and starts each job's timeline where its occurrences are decided. */
+/** Gathers what the code declares, writes it to the database, and tells what will happen. */
 @Injectable()
 export class Registrar {
   constructor(
-    private readonly registry: JobRegistry,
-    private readonly store: JobScheduleStore,
+    private readonly explorer: JobExplorer,
+    private readonly known: KnownJobs,
+    private readonly follower: ScheduleFollower,
     private readonly time: DatabaseTime,
-    private readonly timelines: Timelines,
     private readonly logger: SchedulerLogger,
   ) {}
 
+  /** Finds everything that is wrong with the code, before the database is touched. */
+  gather(): void {
+    this.known.declare(this.explorer.explore());
+  }
+
   async register(): Promise<void> {
-    const jobs = this.registry.list().map(({ definition }) => definition);
-    const sentAt = monotonicNow();
-    const { databaseNow, schedules } = await this.store.register(jobs);
-    this.time.observe(databaseNow, sentAt);
-    const decided = new Map(schedules.map(({ name, decidedUntil }) => [name, decidedUntil.getTime()]));
-    for (const job of jobs) this.timelines.set(new JobTimeline(job, decided.get(job.name)!));
-    this.logger.listJobs(jobs, databaseNow);
+    await this.follower.declare();
+    this.logger.listJobs(this.known.list().map(({ definition }) => definition), new Date(this.time.now()));
   }
 }

@@ -1,11 +1,11 @@
 import { Inject, Injectable, type OnApplicationBootstrap, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
-import { JobExplorer } from '../discovery/job.explorer.js';
-import { JobRegistry } from '../discovery/job.registry.js';
+import { KnownJobs } from '../discovery/known-jobs.js';
 import { INSTANCE_ID, SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import { InFlightRuns } from '../execution/in-flight-runs.js';
 import { SchedulerLogger } from '../logging/scheduler-logger.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
+import { ScheduleFollower } from '../scheduling/schedule-follower.service.js';
 import { abandonConnections } from '../store/data-sources.js';
 import { SchedulerDatabase } from '../store/scheduler-database.js';
 import { SchemaStore } from '../store/schema.store.js';
@@ -32,11 +32,11 @@ export class SchedulerLifecycle implements OnModuleInit, OnApplicationBootstrap,
   constructor(
     @Inject(SCHEDULER_OPTIONS) private readonly options: ResolvedSchedulerOptions,
     @Inject(INSTANCE_ID) private readonly instanceId: string,
-    private readonly explorer: JobExplorer,
-    private readonly registry: JobRegistry,
+    private readonly known: KnownJobs,
     private readonly database: SchedulerDatabase,
     private readonly schema: SchemaStore,
     private readonly registrar: Registrar,
+    private readonly follower: ScheduleFollower,
     private readonly duties: Duties,
     private readonly drain: Drain,
     private readonly runs: InFlightRuns,
@@ -48,7 +48,7 @@ export class SchedulerLifecycle implements OnModuleInit, OnApplicationBootstrap,
   /** Everything that is wrong with the code or the database is found here, before anything runs. */
   async onModuleInit(): Promise<void> {
     await this.closingOnFailure(async () => {
-      this.registry.register(this.explorer.explore());
+      this.registrar.gather();
       this.logger.listen();
       const { embeddedServer } = this.database;
       if (embeddedServer) {
@@ -73,7 +73,7 @@ export class SchedulerLifecycle implements OnModuleInit, OnApplicationBootstrap,
       if (this.closed) return this.stopDuties();
       this.started = true;
       this.keepAlive.hold();
-      this.events.emit({ type: 'scheduler.started', instanceId: this.instanceId, jobs: this.registry.size });
+      this.events.emit({ type: 'scheduler.started', instanceId: this.instanceId, jobs: this.known.list().length });
     });
   }
 
@@ -89,7 +89,9 @@ export class SchedulerLifecycle implements OnModuleInit, OnApplicationBootstrap,
     if (this.started) {
       this.events.emit({ type: 'scheduler.stopping', instanceId: this.instanceId, running: this.runs.size });
       const answered = await within(Math.max(this.options.shutdownTimeoutMs, ANSWER_WITHIN_MS), this.duties.stopClaiming());
+      const left = within(ANSWER_WITHIN_MS, this.follower.leave()).catch(() => {});
       const abandoned = await this.drain.drain();
+      await left;
       // A claim that is answered from now on would start a handler.
       if (!answered) abandonConnections(this.database.coordination);
       await this.duties.stop();

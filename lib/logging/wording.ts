@@ -2,7 +2,7 @@ import type { JobDefinition } from '../domain/job-definition.js';
 import { formatDuration } from '../domain/duration.js';
 import type { RunKey } from '../domain/run.js';
 import type { StoredError } from '../domain/stored-error.js';
-import type { SchedulerEvent } from '../events/scheduler-event.js';
+import type { EventOf, SchedulerEvent } from '../events/scheduler-event.js';
 import { zonedTime } from './zoned-time.js';
 
 /** One line of log. */
@@ -54,6 +54,21 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
       return { level: 'debug', text: `${run(event)} ${event.entity} (${event.effect}) was done already` };
     case 'receipt.refused':
       return { level: 'warn', text: `${run(event)} attempt ${event.attempt}: the receipt for ${event.entity} (${event.effect}) was refused, the run is no longer ours` };
+    case 'job.scheduled':
+      return { level: 'log', text: `${event.jobName} is scheduled as ${event.schedule} from now on${event.was === null ? '' : `; until now as ${event.was}`}` };
+    case 'job.unscheduled':
+      return { level: 'log', text: `${event.jobName} is not scheduled any more` };
+    case 'job.contested':
+      return {
+        level: 'warn',
+        text: `${event.jobName} is declared here as ${event.declared}, and goes on as ${event.holds} until the last instance that declares that is gone`,
+      };
+    case 'job.unreadable':
+      return { level: 'error', text: `${event.jobName} is stored in a way that this instance cannot read, and is left to others: ${event.problem}` };
+    case 'job.unregistered':
+      return { level: 'warn', text: unregistered(event.jobs) };
+    case 'job.outdated':
+      return null;
     case 'partition.created':
       return { level: 'log', text: `Made partitions ${event.names.join(', ')}` };
     case 'loop.failed':
@@ -83,6 +98,17 @@ export function jobLine(job: JobDefinition, now: Date): string {
     ...(job.owner ? [`owner ${job.owner}`] : []),
   ];
   return `${job.name} "${schedule.expression}" (${schedule.timeZone}) next ${when}; ${policies.join(', ')}`;
+}
+
+const MOST_NAMES = 10;
+
+function unregistered(jobs: EventOf<'job.unregistered'>['jobs']): string {
+  const names = jobs.slice(0, MOST_NAMES).map(({ jobName, perhapsNow }) => (perhapsNow === null ? jobName : `${jobName} (perhaps ${perhapsNow} now)`));
+  const more = jobs.length > MOST_NAMES ? ` and ${jobs.length - MOST_NAMES} more` : '';
+  return (
+    `No live instance declares ${names.join(', ')}${more} any more: not run. ` +
+    `If a job was renamed, give its new declaration previously: '…' with the old name, and it goes on where it was`
+  );
 }
 
 function run({ jobName, fireTime }: RunKey): string {

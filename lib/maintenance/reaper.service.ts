@@ -1,5 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { JobRegistry } from '../discovery/job.registry.js';
+import { KnownJobs } from '../discovery/known-jobs.js';
 import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
 import type { JobDefinition } from '../domain/job-definition.js';
 import { describeError } from '../domain/stored-error.js';
@@ -29,7 +29,7 @@ export class ReaperService {
 
   constructor(
     @Inject(SCHEDULER_OPTIONS) private readonly options: ResolvedSchedulerOptions,
-    private readonly registry: JobRegistry,
+    private readonly jobs: KnownJobs,
     private readonly store: ReaperStore,
     private readonly claims: ClaimService,
     private readonly executor: ExecutorService,
@@ -68,7 +68,7 @@ export class ReaperService {
 
   /** One pass. @returns milliseconds until something is open */
   async reap(): Promise<number> {
-    const names = this.registry.names();
+    const names = this.known.map(({ name }) => name);
     if (names.length === 0) return Infinity;
     const sentAt = monotonicNow();
     const outlook = await this.store.outlook(names);
@@ -101,7 +101,7 @@ export class ReaperService {
   }
 
   private get known(): JobDefinition[] {
-    return this.registry.list().map(({ definition }) => definition);
+    return this.jobs.runnable().map(({ definition }) => definition);
   }
 
   private report({ jobName, fireTime, attempt, status, claimedBy, overdueMs }: ReapedRun): void {

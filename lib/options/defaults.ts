@@ -1,7 +1,7 @@
 import type { MissedPolicy, OverlapPolicy } from '../domain/job-definition.js';
 import { backoff } from './backoff-rule.js';
 import type { DistributedCronOptions } from './job-options.js';
-import { anything, duration, flag, integer, oneOf, schemaName, text } from './option-rules.js';
+import { anything, duration, flag, integer, names, oneOf, schemaName, text } from './option-rules.js';
 import type { OptionTable, Values } from './read-options.js';
 import type { DistributedSchedulerOptions } from './scheduler-options.js';
 
@@ -29,6 +29,7 @@ const POLICIES = {
 /** Every option of a job: how it is read, and its default. `name` is by default where the job is, `renewEvery` a part of `lease`. */
 export const JOB_OPTIONS = {
   name: { rule: text(200) },
+  previously: { rule: names },
   owner: { rule: text(200) },
   ...POLICIES,
 } as const satisfies Record<keyof DistributedCronOptions, OptionTable[string]>;
@@ -46,6 +47,7 @@ export const MODULE_OPTIONS = {
   maxConcurrentRuns: { rule: integer({ atLeast: 1, whyLeast: 'enabled: false claims nothing' }), byDefault: 20 },
   poolSize: { rule: integer({ atLeast: 1 }), byDefault: 3 },
   receiptPoolSize: { rule: integer({ atLeast: 1 }), byDefault: 5 },
+  retention: { rule: duration({ atLeast: '1d', whyLeast: 'a row is what keeps its occurrence from running again' }) },
   pollInterval: { rule: duration({ atLeast: '10ms', ...TIMER }), byDefault: 5 * SECOND },
   shutdownTimeout: { rule: duration(TIMER), byDefault: 20 * SECOND },
   enabled: { rule: flag, byDefault: true },

@@ -18,6 +18,11 @@ export interface DistributedCronOptions {
    * @default `ClassName.methodName`
    */
   name?: string;
+  /**
+   * The name, or names, this job had before. Under its new name it goes on where it was under the old one, with the same
+   * pauses, and waiting runs of the old name are finished here. It begins when no live instance declares the old name.
+   */
+  previously?: string | readonly string[];
   /** IANA zone the expression is read in. @default 'UTC' */
   timeZone?: string;
   /** The team that answers for the job. */

@@ -57,6 +57,14 @@ export function text(most: number): Rule<string> {
   };
 }
 
+/** One name or a list of them, each as a job's name is read. */
+export const names: Rule<readonly string[]> = (given) => {
+  const list: unknown[] = Array.isArray(given) ? given : [given];
+  const readings = list.map(text(200));
+  const problem = readings.find((reading) => 'problem' in reading);
+  return problem ?? { value: readings.flatMap((reading) => ('value' in reading ? [reading.value] : [])) };
+};
+
 /** What PostgreSQL takes as the name of a schema, so that it can stand between double quotes as it is; TypeORM splits it at dots. */
 export const schemaName: Rule<string> = (given) => {
   const usable = typeof given === 'string' && given !== '' && given === given.trim() && Buffer.byteLength(given) <= 63 && !/["'.\p{Cc}]/u.test(given);

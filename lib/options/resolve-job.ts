@@ -15,6 +15,8 @@ export interface JobDeclaration {
   readonly defaultName: string;
   /** Where it stands, for people: `InvoiceService.export`. */
   readonly declaredBy: string;
+  /** For the handler of a job made at run time. */
+  readonly data?: unknown;
   /** From `ResolvedSchedulerOptions.jobDefaults`. */
   readonly defaults: ResolvedJobDefaults;
 }
@@ -24,7 +26,7 @@ export interface JobDeclaration {
  * @throws InvalidOptionsError with every problem, each naming class, method and job
  */
 export function resolveJob(declaration: JobDeclaration): JobDefinition {
-  const { expression, options = {}, defaultName, declaredBy, defaults } = declaration;
+  const { expression, options = {}, defaultName, declaredBy, data, defaults } = declaration;
   if (typeof options !== 'object' || options === null) {
     throw new InvalidOptionsError([`${declaredBy}: ${expected('an object of job options', options).problem}`]);
   }
@@ -37,7 +39,9 @@ export function resolveJob(declaration: JobDeclaration): JobDefinition {
     const named = name === declaredBy || (options.name !== undefined && values.name === undefined) ? '' : `job "${name}": `;
     throw new InvalidOptionsError(all.map((problem) => `${declaredBy}: ${named}${problem}`));
   }
-  return Object.freeze({ name, schedule, owner: values.owner ?? null, declaredBy, ...policies });
+  const { owner = null, previously = [] } = values;
+  if (previously.includes(name)) throw new InvalidOptionsError([`${declaredBy}: previously: "${name}" is the job's name now.`]);
+  return Object.freeze({ name, schedule, owner, previously, data, declaredBy, ...policies });
 }
 
 function problemsOfDefaultName(options: DistributedCronOptions, defaultName: string): string[] {

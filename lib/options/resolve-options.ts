@@ -17,6 +17,8 @@ export interface ResolvedSchedulerOptions {
   readonly maxConcurrentRuns: number;
   readonly poolSize: number;
   readonly receiptPoolSize: number;
+  /** Null: for ever. */
+  readonly retentionMs: number | null;
   readonly pollIntervalMs: number;
   readonly shutdownTimeoutMs: number;
   readonly enabled: boolean;
@@ -45,6 +47,7 @@ export function resolveSchedulerOptions(given: DistributedSchedulerOptions | und
     maxConcurrentRuns: all.maxConcurrentRuns,
     poolSize: all.poolSize,
     receiptPoolSize: all.receiptPoolSize,
+    retentionMs: all.retention ?? null,
     pollIntervalMs: all.pollInterval,
     shutdownTimeoutMs: all.shutdownTimeout,
     enabled: all.enabled,

@@ -7,7 +7,7 @@ import type { DistributedCronOptions } from './job-options.js';
 export type PostgresConnection = Partial<Extract<DataSourceOptions, { type: 'postgres' }>>;
 
 /** Job options that can be given once for all jobs. */
-export type JobDefaults = Omit<DistributedCronOptions, 'name' | 'owner'>;
+export type JobDefaults = Omit<DistributedCronOptions, 'name' | 'previously' | 'owner'>;
 
 /** Options of `DistributedSchedulerModule.forRoot()`. Durations are milliseconds or strings such as `'30s'`. */
 export interface DistributedSchedulerOptions {
@@ -34,6 +34,11 @@ export interface DistributedSchedulerOptions {
   poolSize?: number;
   /** Connections of the pool that receipts use when no `dataSource` is given. @default 5 */
   receiptPoolSize?: number;
+  /**
+   * How long you keep `job_runs` and `receipts` before you drop their partitions. Shorter than a job's `catchUpWindow` and
+   * a day is refused at start-up. Nothing is dropped by it. @default for ever
+   */
+  retention?: Duration;
   /** How long the ticker and the reaper sleep at most before they look again. @default '5s' */
   pollInterval?: Duration;
   /** How long a stopping instance waits for its running handlers before it aborts them. @default '20s' */

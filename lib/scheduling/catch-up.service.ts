@@ -73,8 +73,9 @@ export class CatchUpService {
   private async decide(timeline: JobTimeline): Promise<boolean> {
     const { job } = timeline;
     const plan = await this.store.decide(job, timeline.decidedUntil, (seen) => planCatchUp(job.schedule, seen, seen.decided, job));
-    if (!plan) return false;
-    timeline.decideUntil(plan.decidedUntil);
+    if (plan === 'outdated') this.events.emit({ type: 'job.outdated', jobName: job.name });
+    if (typeof plan === 'string') return false;
+    this.timelines.get(job.name)?.decideUntil(plan.decidedUntil);
     this.report(job, plan);
     return true;
   }

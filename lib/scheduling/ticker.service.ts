@@ -54,6 +54,11 @@ export class TickerService {
     await this.loop.stop();
   }
 
+  /** A job has another schedule than before. */
+  wake(): void {
+    this.loop.wake();
+  }
+
   /** A run of this instance has ended: there is room, or what was in the way is gone. */
   runEnded(): void {
     if (this.undecided) this.loop.wake();
@@ -97,8 +102,8 @@ export class TickerService {
     const stuck = new Set<string>();
     batch.forEach(({ job, fireTime }, index) => {
       const verdict = verdicts[index]!;
-      if (verdict === 'early' || verdict === 'waiting') stuck.add(job.name);
-      if (!stuck.has(job.name)) this.timelines.get(job.name)!.decideUntil(fireTime);
+      if (verdict === 'early' || verdict === 'waiting' || verdict === 'outdated') stuck.add(job.name);
+      if (!stuck.has(job.name)) this.timelines.get(job.name)?.decideUntil(fireTime);
     });
     return stuck;
   }

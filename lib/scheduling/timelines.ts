@@ -10,6 +10,11 @@ export class Timelines {
     this.timelines.set(timeline.job.name, timeline);
   }
 
+  /** @returns false when there was none */
+  delete(jobName: string): boolean {
+    return this.timelines.delete(jobName);
+  }
+
   get(jobName: string): JobTimeline | undefined {
     return this.timelines.get(jobName);
   }

@@ -14,6 +14,9 @@ export function insertDue({ jobRuns, jobSchedule }: Tables, candidates: string, 
      candidate as materialized (
        select due.job_name, due.fire_time, due.starts_at, due.overlap, due.lease_ms, clock.now,
               run.job_name is not null as taken,
+              schedule.name is not null and (
+                schedule.cron <> due.cron or schedule.time_zone <> due.time_zone
+                or schedule.yields_to is not null or schedule.removed_at is not null) as outdated,
               due.starts_at > clock.now as early,
               not coalesce(schedule.enabled, true) as disabled,
               schedule.paused_at is not null
@@ -33,6 +36,7 @@ export function insertDue({ jobRuns, jobSchedule }: Tables, candidates: string, 
        select candidate.*,
               case
                 when taken then 'taken'
+                when outdated then 'outdated'
                 when early then 'early'
                 when disabled or paused or busy_since <= starts_at then 'skipped'
                 when busy_since is not null then 'waiting'
@@ -113,7 +117,9 @@ export function startWaiting({ jobRuns, jobSchedule }: Tables, candidates: strin
 
 /** The candidates as a table: property by property, as they are named in TypeScript. */
 function recordset(candidates: string, alias: string): string {
-  return `(select "jobName" as job_name, "fireTime" as fire_time, "startsAt" as starts_at, attempt, overlap, "leaseMs" as lease_ms
+  return `(select "jobName" as job_name, "fireTime" as fire_time, "startsAt" as starts_at, cron, "timeZone" as time_zone, attempt, overlap,
+                  "leaseMs" as lease_ms
            from   jsonb_to_recordset(${candidates})
-                    as given ("jobName" text, "fireTime" timestamptz, "startsAt" timestamptz, attempt integer, overlap text, "leaseMs" integer)) ${alias}`;
+                    as given ("jobName" text, "fireTime" timestamptz, "startsAt" timestamptz, cron text, "timeZone" text, attempt integer,
+                              overlap text, "leaseMs" integer)) ${alias}`;
 }

@@ -1,6 +1,7 @@
 import type { OverlapPolicy } from '../domain/job-definition.js';
 import type { RunKey, RunTrigger } from '../domain/run.js';
 import { insertDue, startWaiting } from './claim-statements.js';
+import { lockJobs } from './job-locks.js';
 import { inOneMessage } from './one-message.js';
 import type { PartitionStore } from './partition.store.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
@@ -10,6 +11,9 @@ import type { Tables } from './tables.js';
 export interface DueOccurrence extends RunKey {
   /** The fire time plus the job's jitter: nobody may start it earlier. */
   readonly startsAt: Date;
+  /** What the fire time was computed from. */
+  readonly cron: string;
+  readonly timeZone: string;
   readonly overlap: OverlapPolicy;
   readonly leaseMs: number;
 }
@@ -31,6 +35,8 @@ export type ClaimVerdict =
   | 'taken'
   /** By the database's clock it is not due yet. */
   | 'early'
+  /** It is no occurrence of its job: that has another schedule by now, or another name, or is no more. */
+  | 'outdated'
   /** It is late, and a run of its job that began after it was due is in the way: to be tried again. */
   | 'waiting';
 
@@ -86,19 +92,10 @@ export class ClaimStore {
   ): Promise<ClaimAnswers> {
     const jobs = [...new Set(candidates.map(({ jobName }) => jobName))];
     const rows = await inOneMessage<ClaimRow>(this.database.coordination, (json) => [
-      this.lockJobs(json(jobs)),
+      lockJobs(this.database.tables.schema, json(jobs)),
       statement(this.database.tables, json(candidates), json(instanceId)),
     ]);
     return answers(rows);
-  }
-
-  /** In the order of the names: two replicas that lock the same jobs in different orders would wait for each other. */
-  private lockJobs(names: string): string {
-    const prefix = `nestjs-distributed-cron:job:${this.database.tables.schema}:`.replaceAll("'", "''");
-    return `
-       select pg_advisory_xact_lock(hashtextextended('${prefix}' || name, 0))
-       from   jsonb_array_elements_text(${names}) with ordinality as job (name, position)
-       order  by position`;
   }
 }
 

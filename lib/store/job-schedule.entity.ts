@@ -1,5 +1,14 @@
 import { Column, Entity, PrimaryColumn } from 'typeorm';
 
+/** Times as ISO 8601 with an offset. */
+export interface EarlierHold {
+  reason: 'paused' | 'disabled';
+  since: string | null;
+  until: string;
+  by?: string | null;
+  why?: string | null;
+}
+
 /** A job as the code last declared it, with what operators decided about it. */
 @Entity({ name: 'job_schedule' })
 export class JobSchedule {
@@ -18,8 +27,23 @@ export class JobSchedule {
   @Column('jsonb')
   policies!: Record<string, unknown>;
 
+  /** Of a job made at run time: the `@DistributedCronHandler` that runs it. Null for one that the code declares. */
+  @Column('text', { nullable: true })
+  handler!: string | null;
+
+  /** Of a job made at run time: its options as they were given. */
+  @Column('jsonb', { nullable: true })
+  options!: Record<string, unknown> | null;
+
+  /** Of a job made at run time: what its handler gets as `run.data`. */
+  @Column('jsonb', { nullable: true })
+  data!: unknown;
+
   @Column('boolean', { default: true })
   enabled!: boolean;
+
+  @Column('timestamptz', { name: 'disabled_at', nullable: true })
+  disabledAt!: Date | null;
 
   @Column('timestamptz', { name: 'paused_at', nullable: true })
   pausedAt!: Date | null;
@@ -32,6 +56,10 @@ export class JobSchedule {
 
   @Column('text', { name: 'paused_reason', nullable: true })
   pausedReason!: string | null;
+
+  /** Pauses and the like that are over, oldest first: what came due meanwhile is not missed. */
+  @Column('jsonb', { name: 'earlier_holds', default: () => `'[]'` })
+  earlierHolds!: EarlierHold[];
 
   /** The expression holds from here; nothing before it is ever due. */
   @Column('timestamptz', { name: 'effective_from' })
@@ -46,4 +74,16 @@ export class JobSchedule {
 
   @Column('timestamptz', { name: 'declared_at' })
   declaredAt!: Date;
+
+  /** The name under which this job's occurrences are decided: its former one in a deploy, its new one afterwards. */
+  @Column('text', { name: 'yields_to', nullable: true })
+  yieldsTo!: string | null;
+
+  /** Since when a job made at run time is no more. */
+  @Column('timestamptz', { name: 'removed_at', nullable: true })
+  removedAt!: Date | null;
+
+  /** Raised by each change that replicas have to follow, in the order of the commits. */
+  @Column('bigint')
+  revision!: string;
 }

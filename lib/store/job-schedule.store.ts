@@ -1,13 +1,10 @@
 import type { JobDefinition } from '../domain/job-definition.js';
+import type { JobInstanceStore, Presence } from './job-instance.store.js';
 import { queryOn, type Query } from './query.js';
+import { changingSchedules } from './schedule-changes.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
-
-/** From where a job's occurrences have to be looked at. */
-export interface RegisteredSchedule {
-  readonly name: string;
-  readonly effectiveFrom: Date;
-  readonly decidedUntil: Date;
-}
+import { STORED_JOB_COLUMNS, storedJob, type StoredJob, type StoredJobRow } from './stored-job.js';
+import { storedPolicies } from './stored-policies.js';
 
 /** Everything up to here has a row, by one expression in one zone. */
 export interface Watermark {
@@ -15,57 +12,116 @@ export interface Watermark {
   readonly decidedUntil: number;
 }
 
-/** What the code declares about its jobs, and how far each has been decided. */
+/** What the database has for an instance, and its clock when it said so. */
+export interface SeenSchedules {
+  readonly databaseNow: Date;
+  readonly jobs: readonly StoredJob[];
+}
+
+/** What an instance finds when it looks in. */
+export interface SeenChanges extends SeenSchedules {
+  /** False: it was taken for gone, and has to announce itself again. */
+  readonly present: boolean;
+  /** Changes with each instance that comes or goes. */
+  readonly company: string;
+}
+
+/** What the code declares about its jobs, what the database makes of it, and how far each job has been decided. */
 export class JobScheduleStore {
   private readonly query: Query;
 
-  constructor(private readonly database: SchedulerDatabase) {
+  constructor(
+    private readonly database: SchedulerDatabase,
+    private readonly instances: JobInstanceStore,
+  ) {
     this.query = queryOn(database.coordination);
   }
 
   /**
-   * Writes the declarations, all in one statement. A new job has no past, and a changed expression or zone holds from
-   * now on. What an operator set (enabled, paused) stays.
+   * Writes the declarations. A new job has no past, unless it has a former name. The expression and the zone of a job
+   * that is there already stay as they are: see `TakeOverStore`. So does what an operator set.
+   * @param presence null for an instance that takes no part
+   * @returns the declared jobs and those made at run time, as they are stored
    */
-  async register(jobs: readonly JobDefinition[]): Promise<{ databaseNow: Date; schedules: RegisteredSchedule[] }> {
-    const sorted = [...jobs].sort((a, b) => (a.name < b.name ? -1 : 1));
-    const rows = await this.query<{ name: string | null; effective_from: Date; decided_until: Date; now: Date }>(
-      `with registered as (
-         insert into ${this.database.tables.jobSchedule} as stored (name, cron, time_zone, owner, policies)
-         select declared.name, declared.cron, declared.time_zone, declared.owner, declared.policies
-         from   unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::jsonb[])
-                  as declared (name, cron, time_zone, owner, policies)
-         on conflict (name) do update
-         set    cron = excluded.cron,
-                time_zone = excluded.time_zone,
-                owner = excluded.owner,
-                policies = excluded.policies,
-                declared_at = clock_timestamp(),
-                effective_from = case
-                  when stored.cron = excluded.cron and stored.time_zone = excluded.time_zone then stored.effective_from
-                  else clock_timestamp() end,
-                decided_until = case
-                  when stored.cron = excluded.cron and stored.time_zone = excluded.time_zone then stored.decided_until
-                  else clock_timestamp() end
-         returning name, effective_from, decided_until
-       )
-       select clock_timestamp() as now, name, effective_from, decided_until
-       from  (select) as always
-       left   join registered on true`,
+  async declare(jobs: readonly JobDefinition[], presence: Presence | null): Promise<SeenSchedules> {
+    return changingSchedules(this.database, async (query, revision) => {
+      if (presence) await this.instances.announce(presence, query);
+      await this.write(query, jobs, revision);
+      const rows = await query<StoredJobRow>(
+        `select ${STORED_JOB_COLUMNS}
+         from   ${this.database.tables.jobSchedule}
+         where  name = any ($1::text[])
+         or     handler is not null and removed_at is null`,
+        [jobs.map(({ name }) => name)],
+      );
+      const [clock] = await query<{ now: Date }>('select clock_timestamp() as now');
+      return { databaseNow: clock!.now, jobs: rows.map(storedJob) };
+    });
+  }
+
+  private async write(query: Query, jobs: readonly JobDefinition[], revision: number): Promise<void> {
+    const { jobSchedule } = this.database.tables;
+    await query(
+      `insert into ${jobSchedule} as stored (name, cron, time_zone, owner, policies, revision, yields_to)
+       select declared.name, declared.cron, declared.time_zone, declared.owner, declared.policies, $1,
+             (select former.name
+              from   ${jobSchedule} former
+              join   jsonb_array_elements_text(declared.previously) with ordinality as name (name, position) on name.name = former.name
+              where  former.yields_to is null
+              and    former.removed_at is null
+              order  by position
+              limit  1)
+       from   unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::jsonb[], $7::jsonb[])
+                as declared (name, cron, time_zone, owner, policies, previously)
+       order  by declared.name
+       on     conflict (name) do update
+       set    owner = excluded.owner,
+              policies = excluded.policies,
+              declared_at = clock_timestamp(),
+              handler = null,
+              options = null,
+              data = null,
+              removed_at = null,
+              revision = case when stored.removed_at is null and stored.handler is null then stored.revision else $1 end,
+              effective_from = case when stored.removed_at is null then stored.effective_from else clock_timestamp() end,
+              decided_until = case when stored.removed_at is null then stored.decided_until else clock_timestamp() end`,
       [
-        sorted.map(({ name }) => name),
-        sorted.map(({ schedule }) => schedule.expression),
-        sorted.map(({ schedule }) => schedule.timeZone),
-        sorted.map(({ owner }) => owner),
-        sorted.map((job) => JSON.stringify(policiesOf(job))),
+        revision,
+        jobs.map(({ name }) => name),
+        jobs.map(({ schedule }) => schedule.expression),
+        jobs.map(({ schedule }) => schedule.timeZone),
+        jobs.map(({ owner }) => owner),
+        jobs.map((job) => JSON.stringify(storedPolicies(job))),
+        jobs.map(({ previously }) => JSON.stringify(previously)),
       ],
     );
-    return {
-      databaseNow: rows[0]!.now,
-      schedules: rows.flatMap(({ name, effective_from, decided_until }) =>
-        name === null ? [] : [{ name, effectiveFrom: effective_from, decidedUntil: decided_until }],
-      ),
-    };
+  }
+
+  /**
+   * Says that an instance is still there, and looks for what has changed, in one statement.
+   * @param seen the highest revision it has followed
+   */
+  async lookIn({ instanceId, aliveMs }: Presence, seen: number): Promise<SeenChanges> {
+    const { jobSchedule, jobInstances } = this.database.tables;
+    const rows = await this.query<Partial<StoredJobRow> & { now: Date; present: boolean; company: string | null }>(
+      `with me as (
+         update ${jobInstances}
+         set    alive_until = clock_timestamp() + $2 * interval '1 millisecond'
+         where  id = $1
+         returning id
+       )
+       select clock_timestamp() as now,
+              exists (select from me) as present,
+             (select md5(string_agg(id, ' ' order by id))
+              from   ${jobInstances}
+              where  alive_until > clock_timestamp()) as company,
+              changed.*
+       from  (select) as always
+       left   join (select ${STORED_JOB_COLUMNS} from ${jobSchedule} where revision > $3) changed on true`,
+      [instanceId, aliveMs, seen],
+    );
+    const { now, present, company } = rows[0]!;
+    return { databaseNow: now, present, company: company ?? '', jobs: rows.flatMap((row) => (isThere(row) ? [storedJob(row)] : [])) };
   }
 
   /** Remembers how far jobs are decided, in one statement; never backwards, and never for an expression that was replaced. */
@@ -80,6 +136,7 @@ export class JobScheduleStore {
        where  schedule.name = seen.name
        and    schedule.cron = seen.cron
        and    schedule.time_zone = seen.time_zone
+       and    schedule.yields_to is null
        and    schedule.decided_until < seen.decided_until`,
       [
         sorted.map(({ job }) => job.name),
@@ -91,9 +148,6 @@ export class JobScheduleStore {
   }
 }
 
-/** What people read in the database; the code's declaration is what counts. */
-function policiesOf(job: JobDefinition): Record<string, unknown> {
-  const { overlap, missed, catchUpWindowMs, maxCatchUp, lateAfterMs, leaseMs, renewEveryMs, jitterMs, maxAttempts, backoff } = job;
-  const retry = backoff.kind === 'function' ? { kind: 'function' } : backoff;
-  return { overlap, missed, catchUpWindowMs, maxCatchUp, lateAfterMs, leaseMs, renewEveryMs, jitterMs, maxAttempts, backoff: retry };
+function isThere(row: Partial<StoredJobRow>): row is StoredJobRow {
+  return typeof row.name === 'string';
 }

@@ -5,12 +5,17 @@ export class Tables {
   readonly jobSchedule: string;
   readonly jobRuns: string;
   readonly receipts: string;
+  readonly jobInstances: string;
+  /** The function behind the trigger of `job_schedule`. */
+  readonly keepHolds: string;
 
   /** @param schema as configured, not quoted */
   constructor(readonly schema: string) {
     this.jobSchedule = this.qualify('job_schedule');
     this.jobRuns = this.qualify('job_runs');
     this.receipts = this.qualify('receipts');
+    this.jobInstances = this.qualify('job_instances');
+    this.keepHolds = this.qualify('job_schedule_keep_holds');
   }
 
   /** The tables in the given schema, or in the default one of the data source that runs the statement. */

@@ -40,6 +40,7 @@ describe('the options of the module', () => {
       maxConcurrentRuns: 20,
       poolSize: 3,
       receiptPoolSize: 5,
+      retentionMs: null,
       pollIntervalMs: 5_000,
       shutdownTimeoutMs: 20_000,
       enabled: true,
@@ -180,6 +181,8 @@ describe('a job', () => {
     const { schedule, ...rest } = definition;
     expect(rest).toEqual({
       name: 'InvoiceService.export',
+      previously: [],
+      data: undefined,
       owner: null,
       declaredBy: 'InvoiceService.export',
       overlap: 'forbid',

@@ -3,6 +3,7 @@ import { planCatchUp, type CatchUpPlan } from '../../lib/domain/catch-up.js';
 import type { JobDefinition } from '../../lib/domain/job-definition.js';
 import { inTransaction, tryLockName } from '../../lib/store/transaction.js';
 import { aJob } from '../support/job.js';
+import { aDue } from '../support/due.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 
 let stores: Stores;
@@ -22,7 +23,7 @@ const JOB = aJob('job', '*/10 * * * * *', { missed: 'all', lateAfterMs: 5_000 })
 const fires = (occurrencesAgo: number) => new Date(Math.floor(secondsAgo(0).getTime() / 10_000) * 10_000 - occurrencesAgo * 10_000);
 
 async function registered(job: JobDefinition, decidedUntil: Date): Promise<void> {
-  await stores.schedules.register([job]);
+  await stores.schedules.declare([job], null);
   await stores.test.query('update job_schedule set effective_from = $1, decided_until = $1', [decidedUntil]);
 }
 
@@ -31,7 +32,7 @@ const tryToDecide = (job: JobDefinition, from: Date) => stores.catchUps.decide(j
 /** Decides as a replica does: again and again, until nobody else is at it. */
 async function decide(job: JobDefinition, from: Date): Promise<CatchUpPlan> {
   const plan = await tryToDecide(job, from);
-  return plan ?? decide(job, from);
+  return plan === 'busy' ? decide(job, from) : (plan as CatchUpPlan);
 }
 
 const ran = (fireTime: Date, status = 'done') =>
@@ -126,8 +127,8 @@ describe('a replica frozen while it decides', () => {
     });
     const refused = expect(frozen).rejects.toThrow();
     await locked;
-    expect(await tryToDecide(JOB, fires(6))).toBeNull();
-    const live = { jobName: 'job', fireTime: fires(0), startsAt: fires(0), overlap: 'forbid' as const, leaseMs: 60_000 };
+    expect(await tryToDecide(JOB, fires(6))).toBe('busy');
+    const live = aDue('job', fires(0), { cron: JOB.schedule.expression });
     expect((await stores.claims.claimDue([live], 'B')).answers).toMatchObject([{ verdict: 'claimed' }]);
     expect((await decide(JOB, fires(6))).run.length).toBeGreaterThan(3);
     thaw();
@@ -151,18 +152,18 @@ describe('the watermark', () => {
     expect(schedule).toEqual({ decided_until: fires(5) });
   });
 
-  it('trap 6: a new job and a changed expression have no past; the same declaration keeps its own', async () => {
-    const first = (await stores.schedules.register([JOB])).schedules[0]!;
-    expect((await stores.schedules.register([JOB])).schedules[0]).toEqual(first);
-    const changed = (await stores.schedules.register([aJob('job', '*/20 * * * * *')])).schedules[0]!;
-    expect(changed.effectiveFrom.getTime()).toBeGreaterThan(first.effectiveFrom.getTime());
-    expect(changed.decidedUntil.getTime()).toBeGreaterThanOrEqual(changed.effectiveFrom.getTime());
+  it('a new job has no past, and the same declaration keeps its own', async () => {
+    const [first] = (await stores.schedules.declare([JOB], null)).jobs;
+    expect(Math.abs(first!.decidedUntil - secondsAgo(0).getTime())).toBeLessThan(60_000);
+    expect((await stores.schedules.declare([JOB], null)).jobs[0]).toEqual(first);
   });
 
   it('a deploy keeps what an operator decided', async () => {
-    await stores.schedules.register([JOB]);
+    await stores.schedules.declare([JOB], null);
     await stores.test.query(`update job_schedule set enabled = false, paused_at = now(), paused_by = 'ops'`);
-    await stores.schedules.register([aJob('job', '*/20 * * * * *')]);
+    const edited = aJob('job', '*/20 * * * * *');
+    await stores.schedules.declare([edited], null);
+    await stores.takeOvers.takeOver([edited], 'B');
     expect(await stores.test.query('select enabled, paused_by from job_schedule')).toEqual([{ enabled: false, paused_by: 'ops' }]);
   });
 });

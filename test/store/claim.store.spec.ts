@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { DueOccurrence } from '../../lib/store/claim.store.js';
+import { aDue as due } from '../support/due.js';
 import { blocked, InsertGate } from '../support/gate.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 
@@ -13,10 +14,6 @@ afterAll(() => stores.close());
 
 /** A name nobody else in this file uses. */
 const newJob = () => `job-${++jobs}`;
-
-function due(jobName: string, fireTime: Date, changes: Partial<DueOccurrence> = {}): DueOccurrence {
-  return { jobName, fireTime, startsAt: fireTime, overlap: 'forbid', leaseMs: 60_000, ...changes };
-}
 
 async function verdicts(occurrences: DueOccurrence[], instanceId = 'A'): Promise<string[]> {
   const { answers } = await stores.claims.claimDue(occurrences, instanceId);

@@ -3,6 +3,7 @@ import pg from 'pg';
 import type { OwnedRun } from '../../lib/domain/run.js';
 import type { Ending } from '../../lib/store/job-run.store.js';
 import { renewLeases } from '../../lib/store/renew-leases.js';
+import { aDue } from '../support/due.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 
 let stores: Stores;
@@ -23,7 +24,7 @@ afterAll(async () => {
 async function owned(): Promise<OwnedRun> {
   const jobName = `job-${++jobs}`;
   const fireTime = secondsAgo(1);
-  const { answers } = await stores.claims.claimDue([{ jobName, fireTime, startsAt: fireTime, overlap: 'forbid', leaseMs: 60_000 }], 'A');
+  const { answers } = await stores.claims.claimDue([aDue(jobName, fireTime)], 'A');
   const { attempt, releases, leaseUntil, trigger } = answers[0]!;
   return { jobName, fireTime, attempt: attempt!, releases: releases!, trigger: trigger!, instanceId: 'A', leaseMs: 60_000, leaseUntil: leaseUntil!, leaseDeadline: 0 };
 }

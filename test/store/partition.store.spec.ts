@@ -2,6 +2,8 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { resolveSchedulerOptions } from '../../lib/options/resolve-options.js';
 import { SchedulerDatabase } from '../../lib/store/scheduler-database.js';
 import { SchemaStore } from '../../lib/store/schema.store.js';
+import { schedulerMigrations } from '../../migrations/index.js';
+import { aDue } from '../support/due.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 
 let stores: Stores;
@@ -20,7 +22,7 @@ const partitionsOf = async (table: string) =>
   ).map(({ name }) => name);
 
 const claim = (jobName: string, fireTime: Date) =>
-  stores.claims.claimDue([{ jobName, fireTime, startsAt: fireTime, overlap: 'allow', leaseMs: 1_000 }], 'A');
+  stores.claims.claimDue([aDue(jobName, fireTime, { overlap: 'allow', leaseMs: 1_000 })], 'A');
 
 describe('trap 16: partitions', () => {
   it('are made for both tables, once, by many replicas at the same time', async () => {
@@ -81,6 +83,6 @@ describe('the schema', () => {
     await Promise.all(Array.from({ length: 8 }, () => stores.schema.migrate()));
     await stores.schema.verify();
     const [row] = await stores.test.query<{ count: string }>('select count(*) from distributed_cron_migrations');
-    expect(Number(row!.count)).toBe(3);
+    expect(Number(row!.count)).toBe(schedulerMigrations.length);
   });
 });

@@ -4,6 +4,7 @@ import type { EntityManager } from 'typeorm';
 import { renewLeases } from '../../lib/store/renew-leases.js';
 import type { OwnedRun } from '../../lib/domain/run.js';
 import { blocked } from '../support/gate.js';
+import { aDue } from '../support/due.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 
 let stores: Stores;
@@ -22,7 +23,7 @@ beforeEach(async () => {
 async function claimed(leaseMs: number): Promise<OwnedRun> {
   const fireTime = secondsAgo(1);
   await stores.test.query('delete from job_runs');
-  const { answers } = await stores.claims.claimDue([{ jobName: 'job', fireTime, startsAt: fireTime, overlap: 'forbid', leaseMs }], 'A');
+  const { answers } = await stores.claims.claimDue([aDue('job', fireTime, { leaseMs })], 'A');
   return { jobName: 'job', fireTime, attempt: 1, releases: 0, trigger: 'schedule', instanceId: 'A', leaseMs, leaseUntil: answers[0]!.leaseUntil!, leaseDeadline: 0 };
 }
 

@@ -7,6 +7,7 @@ export function aJob(name: string, expression: string, changes: Partial<JobDefin
     name,
     schedule: compileSchedule(expression, 'UTC', name),
     owner: null,
+    previously: [],
     declaredBy: 'Test.job',
     overlap: 'forbid',
     missed: 'once',

@@ -1,13 +1,16 @@
 import { resolveSchedulerOptions } from '../../lib/options/resolve-options.js';
 import { CatchUpStore } from '../../lib/store/catch-up.store.js';
 import { ClaimStore } from '../../lib/store/claim.store.js';
+import { JobInstanceStore } from '../../lib/store/job-instance.store.js';
 import { JobRunStore } from '../../lib/store/job-run.store.js';
 import { JobScheduleStore } from '../../lib/store/job-schedule.store.js';
 import { PartitionStore } from '../../lib/store/partition.store.js';
 import { ReaperStore } from '../../lib/store/reaper.store.js';
 import { ReceiptStore } from '../../lib/store/receipt.store.js';
+import { RunTimeJobStore } from '../../lib/store/run-time-job.store.js';
 import { SchedulerDatabase } from '../../lib/store/scheduler-database.js';
 import { SchemaStore } from '../../lib/store/schema.store.js';
+import { TakeOverStore } from '../../lib/store/take-over.store.js';
 import { schedulerMigrationsIn } from '../../migrations/index.js';
 import { createTestDatabase, type TestDatabase } from './database.js';
 
@@ -17,7 +20,10 @@ export interface Stores {
   readonly database: SchedulerDatabase;
   readonly schema: SchemaStore;
   readonly partitions: PartitionStore;
+  readonly instances: JobInstanceStore;
   readonly schedules: JobScheduleStore;
+  readonly takeOvers: TakeOverStore;
+  readonly runTimeJobs: RunTimeJobStore;
   readonly claims: ClaimStore;
   readonly runs: JobRunStore;
   readonly reaper: ReaperStore;
@@ -35,13 +41,17 @@ export async function openStores(): Promise<Stores> {
   const partitions = new PartitionStore(database);
   await partitions.ensure([new Date()]);
   const claims = new ClaimStore(database, partitions);
+  const instances = new JobInstanceStore(database);
   return {
     test,
     database,
     schema,
     partitions,
     claims,
-    schedules: new JobScheduleStore(database),
+    instances,
+    schedules: new JobScheduleStore(database, instances),
+    takeOvers: new TakeOverStore(database, partitions),
+    runTimeJobs: new RunTimeJobStore(database, partitions),
     runs: new JobRunStore(database),
     reaper: new ReaperStore(database),
     receipts: new ReceiptStore(database),

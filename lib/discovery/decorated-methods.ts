@@ -1,0 +1,68 @@
+import { Injectable } from '@nestjs/common';
+import { DiscoveryService } from '@nestjs/core';
+import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js';
+
+/** A decorated method of a class that Nest provides. */
+export interface DecoratedMethod<Declaration> {
+  readonly wrapper: InstanceWrapper;
+  readonly className: string;
+  readonly methodName: string;
+  readonly prototype: object;
+  /** The class the declarations stand in: this one, or one it extends. */
+  readonly declaredOn: object;
+  readonly declarations: readonly Declaration[];
+}
+
+/** Finds what decorators of this library declare on the classes of the application. */
+@Injectable()
+export class DecoratedMethods {
+  constructor(private readonly discovery: DiscoveryService) {}
+
+  /**
+   * A class is looked at once, however often it is provided: in two modules, under an alias, under a second token.
+   * Two classes that share a decorated method by inheritance are two.
+   * @param key the Reflect key of a list of declarations
+   */
+  find<Declaration>(key: string): DecoratedMethod<Declaration>[] {
+    const seen = new Set<object>();
+    return [...this.discovery.getProviders(), ...this.discovery.getControllers()].flatMap((wrapper) => {
+      const prototype = prototypeOf(wrapper);
+      if (!prototype || seen.has(prototype)) return [];
+      seen.add(prototype);
+      return decoratedMethods<Declaration>(prototype, key).map((found) => ({ wrapper, className: prototype.constructor.name, prototype, ...found }));
+    });
+  }
+}
+
+/** True when the method is another class' by inheritance. */
+export function inherits(method: DecoratedMethod<unknown>, other: DecoratedMethod<unknown>): boolean {
+  const same = method.methodName === other.methodName && method.declaredOn === other.declaredOn;
+  return same && Object.prototype.isPrototypeOf.call(other.prototype, method.prototype);
+}
+
+/** A scoped provider has no instance before its first request, so its class is asked; a factory's product has only itself. */
+function prototypeOf(wrapper: InstanceWrapper): object | null {
+  if (wrapper.isAlias) return null;
+  if (!wrapper.isNotMetatype && typeof wrapper.metatype === 'function') return (wrapper.metatype.prototype as object | undefined) ?? null;
+  const instance = wrapper.instance as unknown;
+  return typeof instance === 'object' && instance !== null ? (Object.getPrototypeOf(instance) as object | null) : null;
+}
+
+/** Own and inherited. */
+function decoratedMethods<Declaration>(prototype: object, key: string): Pick<DecoratedMethod<Declaration>, 'methodName' | 'declaredOn' | 'declarations'>[] {
+  const classes = lineOf(prototype);
+  const methodNames = new Set(classes.flatMap((one) => Object.getOwnPropertyNames(one)));
+  return [...methodNames].flatMap((methodName) => {
+    const declaredOn = classes.find((one) => Reflect.hasOwnMetadata(key, one, methodName));
+    if (!declaredOn) return [];
+    const declarations = Reflect.getOwnMetadata(key, declaredOn, methodName) as Declaration[];
+    return [{ methodName, declaredOn, declarations }];
+  });
+}
+
+/** The prototypes of a class and of all it extends, nearest first. */
+function lineOf(prototype: object): object[] {
+  const line: object[] = [];
+  for (let at: object | null = prototype; at && at !== Object.prototype; at = Object.getPrototypeOf(at) as object | null) line.push(at);
+  return line;
+}

@@ -1,0 +1,83 @@
+import type { JobDefinition } from '../domain/job-definition.js';
+import { InvalidOptionsError } from '../errors/invalid-options.error.js';
+import type { ResolvedJobDefaults } from './defaults.js';
+import type { DistributedCronOptions } from './job-options.js';
+import { resolveJob } from './resolve-job.js';
+
+/** A job made at run time. Its options are those of `@DistributedCron`, as far as they can be stored. */
+export interface RunTimeJob extends Omit<DistributedCronOptions, 'name' | 'previously'> {
+  readonly name: string;
+  /** Five cron fields, or six with seconds first, or an alias such as `@daily`. */
+  readonly cron: string;
+  /** The name of a `@DistributedCronHandler`. */
+  readonly handler: string;
+  /** What its handler gets as `run.data`: anything that JSON can hold. */
+  readonly data?: unknown;
+}
+
+/** What a job made at run time is read with. */
+export interface RunTimeContext {
+  /** For people: `JobRegistry.add`. */
+  readonly calledAs: string;
+  /** The handlers that live instances have. */
+  readonly handlers: readonly string[];
+  readonly defaults: ResolvedJobDefaults;
+}
+
+/** More than that belongs into a table of the application's. Characters of JSON. */
+const MOST_DATA = 100_000;
+
+/**
+ * Reads a job made at run time.
+ * @throws InvalidOptionsError with every problem
+ */
+export function resolveRunTimeJob(given: RunTimeJob, context: RunTimeContext) {
+  const place = `${context.calledAs}: job ${JSON.stringify(given?.name)}`;
+  if (typeof given !== 'object' || given === null) throw new InvalidOptionsError([`${context.calledAs}: expected an object with name, cron and handler.`]);
+  const { name, cron, handler, data, ...options } = given;
+  const problems = [...problemsOfHandler(handler, context.handlers), ...problemsOfStoring(options, data)].map((problem) => `${place}: ${problem}`);
+  try {
+    const job = storedDefinition({ name, cron, options, data }, context.calledAs, context.defaults);
+    if (problems.length === 0) return { job, parts: { handler, options: options as Record<string, unknown>, data } };
+  } catch (error) {
+    if (!(error instanceof InvalidOptionsError)) throw error;
+    problems.push(...error.problems);
+  }
+  throw new InvalidOptionsError(problems);
+}
+
+/**
+ * The definition of a job made at run time, from what the database keeps of it.
+ * @throws InvalidOptionsError for what a newer version of this library, or a person, stored
+ */
+export function storedDefinition(
+  { name, cron, options, data }: { name: string; cron: string; options: Readonly<Record<string, unknown>> | object; data: unknown },
+  declaredBy: string,
+  defaults: ResolvedJobDefaults,
+): JobDefinition {
+  return resolveJob({ expression: cron, options: { ...options, name }, defaultName: '', declaredBy, data, defaults });
+}
+
+function problemsOfHandler(handler: unknown, known: readonly string[]): string[] {
+  if (known.includes(handler as string)) return [];
+  const there = known.length > 0 ? `there are ${known.join(', ')}` : 'there is none';
+  return [`handler: no live instance has a method with @DistributedCronHandler(${JSON.stringify(handler)}); ${there}.`];
+}
+
+function problemsOfStoring(options: object, data: unknown): string[] {
+  const functions = Object.entries(options).flatMap(([name, value]) => (typeof value === 'function' ? [`${name}: a function cannot be stored.`] : []));
+  const renamed = 'previously' in options ? ['previously: only for jobs that the code declares.'] : [];
+  return [...functions, ...renamed, ...problemsOfData(data)];
+}
+
+function problemsOfData(data: unknown): string[] {
+  if (data === undefined) return [];
+  try {
+    const json = JSON.stringify(data) as string | undefined;
+    if (json === undefined) return ['data: expected something that JSON can hold.'];
+    if (json.includes('\\u0000')) return ['data: PostgreSQL stores no text with the character NUL.'];
+    return json.length > MOST_DATA ? [`data: expected at most ${MOST_DATA} characters of JSON, got ${json.length}.`] : [];
+  } catch (error) {
+    return [`data: expected something that JSON can hold (${(error as Error).message}).`];
+  }
+}

@@ -1,0 +1,49 @@
+import type { Declarations, RegisteredJob } from '../discovery/known-jobs.js';
+import { compileSchedule } from '../domain/schedule.js';
+import { SchedulerError } from '../errors/scheduler.error.js';
+import type { ResolvedJobDefaults } from '../options/defaults.js';
+import { storedDefinition } from '../options/run-time-job.js';
+import type { StoredJob } from '../store/stored-job.js';
+
+/** What an instance makes of a job as the database has it. */
+export type Followed =
+  /** It is scheduled here, with the expression and zone that are stored, whatever the code says. */
+  | { readonly kind: 'scheduled'; readonly job: RegisteredJob }
+  /** Its occurrences are decided under another name. */
+  | { readonly kind: 'waiting'; readonly job: RegisteredJob }
+  /** Stored by a person or a newer version, in a way that this one can't read: others may run it. */
+  | { readonly kind: 'unreadable'; readonly problem: string }
+  /** Somebody else's, or nobody's. */
+  | { readonly kind: 'none' };
+
+/** @param declared what the code of this instance declares under the name, if it does */
+export function followedJob(
+  stored: StoredJob,
+  declared: RegisteredJob | undefined,
+  handlers: Declarations['handlers'],
+  defaults: ResolvedJobDefaults,
+): Followed {
+  if (stored.removed) return { kind: 'none' };
+  try {
+    if (!stored.runTime) return declared ? followDeclared(stored, declared) : { kind: 'none' };
+    const found = handlers.get(stored.runTime.handler);
+    if (!found) return { kind: 'none' };
+    const definition = storedDefinition({ ...stored.runTime, name: stored.name, cron: stored.cron }, found.declaredBy, defaults);
+    return { kind: 'scheduled', job: { definition, handler: found.handler } };
+  } catch (error) {
+    if (!(error instanceof SchedulerError)) throw error;
+    return { kind: 'unreadable', problem: error.message };
+  }
+}
+
+function followDeclared(stored: StoredJob, declared: RegisteredJob): Followed {
+  if (stored.yieldsTo !== null) return { kind: 'waiting', job: declared };
+  if (isAsDeclared(stored, declared)) return { kind: 'scheduled', job: declared };
+  const schedule = compileSchedule(stored.cron, stored.timeZone, stored.name);
+  return { kind: 'scheduled', job: { ...declared, definition: { ...declared.definition, schedule } } };
+}
+
+/** True when the job has the name and the schedule that this instance's code declares. */
+export function isAsDeclared(stored: StoredJob, { definition: { schedule } }: RegisteredJob): boolean {
+  return stored.yieldsTo === null && stored.cron === schedule.expression && stored.timeZone === schedule.timeZone;
+}

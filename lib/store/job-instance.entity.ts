@@ -1,0 +1,22 @@
+import { Column, Entity, PrimaryColumn } from 'typeorm';
+
+/** A process that takes part, and what its code declares. It is there for as long as it says so now and then. */
+@Entity({ name: 'job_instances' })
+export class JobInstance {
+  @PrimaryColumn('text')
+  id!: string;
+
+  /** Expression and zone of each job that its code declares, by name. */
+  @Column('jsonb')
+  jobs!: Record<string, [cron: string, timeZone: string]>;
+
+  /** The handlers it has for jobs made at run time. */
+  @Column('jsonb')
+  handlers!: string[];
+
+  @Column('timestamptz', { name: 'started_at' })
+  startedAt!: Date;
+
+  @Column('timestamptz', { name: 'alive_until' })
+  aliveUntil!: Date;
+}

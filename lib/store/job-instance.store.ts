@@ -1,0 +1,99 @@
+import type { JobDefinition } from '../domain/job-definition.js';
+import { queryOn, type Query } from './query.js';
+import type { SchedulerDatabase } from './scheduler-database.js';
+
+/** A process that takes part. */
+export interface Presence {
+  readonly instanceId: string;
+  /** How long it is taken to be there after each time it says so, in milliseconds. */
+  readonly aliveMs: number;
+  /** What its code declares. */
+  readonly jobs: readonly JobDefinition[];
+  /** The handlers it has for jobs made at run time. */
+  readonly handlers: readonly string[];
+}
+
+/** Those that have not been heard of for so long are forgotten. */
+const FORGOTTEN_AFTER = '1 day';
+
+/** Says that this process is there and what it declares, and that it goes. */
+export class JobInstanceStore {
+  private readonly query: Query;
+
+  constructor(private readonly database: SchedulerDatabase) {
+    this.query = queryOn(database.coordination);
+  }
+
+  /** @param query of the transaction in which it is to be seen */
+  async announce({ instanceId, aliveMs, jobs, handlers }: Presence, query = this.query): Promise<void> {
+    const { jobInstances } = this.database.tables;
+    await query(`delete from ${jobInstances} where alive_until < clock_timestamp() - interval '${FORGOTTEN_AFTER}'`);
+    await query(
+      `insert into ${jobInstances} (id, jobs, handlers, alive_until)
+       values ($1, $2, $3, clock_timestamp() + $4 * interval '1 millisecond')
+       on     conflict (id) do update
+       set    jobs = excluded.jobs,
+              handlers = excluded.handlers,
+              alive_until = excluded.alive_until`,
+      [
+        instanceId,
+        JSON.stringify(Object.fromEntries(jobs.map(({ name, schedule }) => [name, [schedule.expression, schedule.timeZone]]))),
+        JSON.stringify(handlers),
+        aliveMs,
+      ],
+    );
+  }
+
+  /** The process takes no more part: nobody has to wait until it is taken for gone. */
+  async leave(instanceId: string): Promise<void> {
+    await this.query(`delete from ${this.database.tables.jobInstances} where id = $1`, [instanceId]);
+  }
+
+  /** The handlers that live instances have for jobs made at run time. */
+  async handlers(): Promise<string[]> {
+    const rows = await this.query<{ handler: string }>(
+      `select distinct jsonb_array_elements_text(handlers) as handler
+       from   ${this.database.tables.jobInstances}
+       where  alive_until > clock_timestamp()
+       order  by 1`,
+    );
+    return rows.map(({ handler }) => handler);
+  }
+
+  /**
+   * The jobs that no live instance declares any more, nor yields to another name; also those made at run time whose
+   * handler nobody has. They are not run.
+   */
+  async unregistered(): Promise<{ name: string; cron: string; timeZone: string }[]> {
+    const { jobSchedule, jobInstances } = this.database.tables;
+    return this.query(
+      `select name, cron, time_zone as "timeZone"
+       from   ${jobSchedule} schedule
+       where  removed_at is null
+       and    yields_to is null
+       and    not exists (
+                select from ${jobInstances} instance
+                where  alive_until > clock_timestamp()
+                and   (instance.jobs ? schedule.name or instance.handlers ? schedule.handler))
+       order  by name`,
+    );
+  }
+
+  /**
+   * Makes runs of unregistered jobs claimable whose leases ran out: nobody who could start them is there now, but their
+   * rows say what happened, and whoever knows the job again goes on with them.
+   */
+  async orphanRunsOf(names: readonly string[]): Promise<void> {
+    await this.query(
+      `update ${this.database.tables.jobRuns}
+       set    status = 'orphaned',
+              reason = 'the lease of ' || claimed_by || ' ran out, and no live instance knows the job',
+              finished_at = clock_timestamp(),
+              next_attempt_at = clock_timestamp()
+       where  job_name = any ($1::text[])
+       and    status = 'running'
+       and    lease_until <= clock_timestamp()`,
+      [names],
+    );
+  }
+}
