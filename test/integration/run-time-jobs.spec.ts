@@ -1,0 +1,158 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { Injectable } from '@nestjs/common';
+import type { TestingModule } from '@nestjs/testing';
+import {
+  DistributedCron,
+  DistributedCronHandler,
+  InvalidOptionsError,
+  JobExistsError,
+  JobRegistry,
+  UnknownJobError,
+  type CronRun,
+} from '../../lib/index.js';
+import { createTestDatabase, type TestDatabase } from '../support/database.js';
+import { closeApps, nextEvent, nextRun, startApp } from './support/apps.js';
+
+let database: TestDatabase;
+let seen: { job: string; data: unknown; by: string }[];
+beforeEach(async () => {
+  database = await createTestDatabase();
+  seen = [];
+});
+afterEach(async () => {
+  await closeApps();
+  await database.drop();
+});
+
+function reportsOf(by: string) {
+  @Injectable()
+  class Reports {
+    @DistributedCron('0 3 * * *', { name: 'declared' })
+    declared() {}
+
+    @DistributedCronHandler('report')
+    report(run: CronRun) {
+      seen.push({ job: run.jobName, data: run.data, by });
+    }
+  }
+  return Reports;
+}
+
+const replica = (by: string): Promise<TestingModule> => startApp(database, { providers: [reportsOf(by)] }, { pollInterval: 200 });
+const EVERY_SECOND = { cron: '* * * * * *', handler: 'report' };
+
+describe('a job made at run time', () => {
+  it('runs on every replica that has its handler, with its data, and never before it was made', async () => {
+    const [one, other] = await Promise.all([replica('one'), replica('other')]);
+    const scheduled = nextEvent(other, 'job.scheduled', ({ jobName }) => jobName === 'acme');
+    await one.get(JobRegistry).add({ name: 'acme', ...EVERY_SECOND, data: { tenant: 'acme' } });
+    await scheduled;
+    await one.close();
+    await nextRun(other, 'acme');
+    expect(seen.at(-1)).toEqual({ job: 'acme', data: { tenant: 'acme' }, by: 'other' });
+    expect(other.get(JobRegistry).names()).toEqual(['acme', 'declared']);
+    const [row] = await database.query<{ early: boolean }>(
+      `select min(fire_time) < (select effective_from from job_schedule where name = 'acme') as early from job_runs where job_name = 'acme'`,
+    );
+    expect(row).toEqual({ early: false });
+  });
+
+  it('is there after a restart of all replicas', async () => {
+    const first = await replica('first');
+    await first.get(JobRegistry).add({ name: 'acme', ...EVERY_SECOND, timeZone: 'Europe/Berlin', missed: 'all', lease: '30s' });
+    await first.close();
+    const second = await replica('second');
+    await nextRun(second, 'acme');
+    expect(second.get(JobRegistry).get('acme')!.definition).toMatchObject({ missed: 'all', leaseMs: 30_000, schedule: { timeZone: 'Europe/Berlin' } });
+  });
+
+  it('changes on all of them, and what is decided stays decided', async () => {
+    const [one, other] = await Promise.all([replica('one'), replica('other')]);
+    await one.get(JobRegistry).add({ name: 'acme', ...EVERY_SECOND, data: 1, owner: 'reports' });
+    await nextRun(one, 'acme');
+    const changed = nextEvent(other, 'job.scheduled', ({ schedule }) => schedule === '"0 4 * * *" (UTC)');
+    await one.get(JobRegistry).update('acme', { cron: '0 4 * * *', data: 2 });
+    expect((await changed).was).toBe('"* * * * * *" (UTC)');
+    expect(other.get(JobRegistry).get('acme')!.definition).toMatchObject({ data: 2, owner: 'reports', schedule: { expression: '0 4 * * *' } });
+    const [{ edited }] = (await database.query(`select clock_timestamp() as edited`)) as [{ edited: Date }];
+    await new Promise((resolve) => setTimeout(resolve, 1_500));
+    expect(await database.query(`select fire_time from job_runs where job_name = 'acme' and fire_time > $1`, [edited])).toEqual([]);
+  });
+
+  it('is removed from all of them, its history stays, and its waiting runs are cancelled', async () => {
+    const [one, other] = await Promise.all([replica('one'), replica('other')]);
+    await one.get(JobRegistry).add({ name: 'acme', ...EVERY_SECOND });
+    await nextRun(one, 'acme');
+    await database.query(
+      `insert into job_runs (job_name, fire_time, status, trigger, next_attempt_at)
+       values ('acme', date_trunc('second', now() - interval '1 hour'), 'failed', 'schedule', now() + interval '1 hour')`,
+    );
+    const gone = nextEvent(other, 'job.unscheduled');
+    await one.get(JobRegistry).remove('acme');
+    await gone;
+    expect(other.get(JobRegistry).names()).toEqual(['declared']);
+    expect(await database.query(`select reason from job_runs where status = 'cancelled'`)).toEqual([{ reason: 'its job was removed' }]);
+    expect(await database.query(`select from job_runs where job_name = 'acme' and status = 'done'`)).not.toEqual([]);
+    const again = nextEvent(other, 'job.scheduled');
+    await one.get(JobRegistry).add({ name: 'acme', cron: '0 4 * * *', handler: 'report' });
+    expect(await again).toMatchObject({ jobName: 'acme', was: null });
+  });
+
+  it('B29 is left alone by a replica that lacks its handler, without a word', async () => {
+    const one = await replica('one');
+    await one.get(JobRegistry).add({ name: 'acme', ...EVERY_SECOND });
+    const other = await startApp(database, {}, { pollInterval: 200 });
+    const failed = nextEvent(other, 'loop.failed');
+    await nextRun(one, 'acme');
+    expect(other.get(JobRegistry).names()).toEqual([]);
+    await expect(Promise.race([failed, nextRun(one, 'acme').then(() => 'quiet')])).resolves.toBe('quiet');
+    failed.catch(() => {});
+  });
+
+  it('that a person stored in a way nobody can read is told, and hurts no other', async () => {
+    const one = await replica('one');
+    await one.get(JobRegistry).add({ name: 'fine', ...EVERY_SECOND });
+    await one.get(JobRegistry).add({ name: 'acme', ...EVERY_SECOND });
+    await one.close();
+    await database.query(`update job_schedule set cron = 'never ever' where name = 'acme'`);
+    const other = await replica('other');
+    await nextRun(other, 'fine');
+    expect(other.get(JobRegistry).names()).toEqual(['declared', 'fine']);
+  });
+});
+
+describe('making one', () => {
+  let registry: JobRegistry;
+  beforeEach(async () => {
+    registry = (await replica('one')).get(JobRegistry);
+  });
+
+  it('says everything that is wrong with it, at once', async () => {
+    const wrong = { name: 'acme', cron: '0 25 * * *', handler: 'reprot', lease: '10ms', timezone: 'UTC', backoff: () => 1, data: 1n };
+    const error = (await registry.add(wrong as never).catch((thrown: unknown) => thrown)) as InvalidOptionsError;
+    expect(error).toBeInstanceOf(InvalidOptionsError);
+    for (const part of ['hour 25', '"reprot"', 'there are report', 'lease', 'did you mean "timeZone"', 'backoff: a function cannot be stored', 'data: expected something that JSON can hold']) {
+      expect(error.message).toContain(part);
+    }
+    expect(error.problems.every((problem) => problem.startsWith('JobRegistry.add: job "acme": '))).toBe(true);
+    await expect(registry.add(undefined as never)).rejects.toThrow('expected an object with name, cron and handler');
+    await expect(registry.add({ cron: '* * * * *', handler: 'report' } as never)).rejects.toThrow(InvalidOptionsError);
+    expect(await database.query('select name from job_schedule')).toEqual([{ name: 'declared' }]);
+  });
+
+  it('refuses a name that is taken, and leaves what the code declares to the code', async () => {
+    await registry.add({ name: 'acme', cron: '0 4 * * *', handler: 'report' });
+    await expect(registry.add({ name: 'acme', cron: '0 5 * * *', handler: 'report' })).rejects.toThrow(JobExistsError);
+    await expect(registry.add({ name: 'declared', cron: '0 5 * * *', handler: 'report' })).rejects.toThrow('declared by code');
+    await expect(registry.update('declared', { cron: '0 5 * * *' })).rejects.toThrow('change its decorator');
+    await expect(registry.remove('declared')).rejects.toThrow(UnknownJobError);
+    await expect(registry.remove('nobody')).rejects.toThrow('There is no job "nobody".');
+    await expect(registry.update('acme', { cron: 'never' })).rejects.toThrow('JobRegistry.update: job "acme": ');
+    expect(await database.query('select cron from job_schedule order by name')).toEqual([{ cron: '0 4 * * *' }, { cron: '0 3 * * *' }]);
+  });
+
+  it('of ten at the same moment under one name makes one', async () => {
+    const made = await Promise.allSettled(Array.from({ length: 10 }, () => registry.add({ name: 'acme', cron: '0 4 * * *', handler: 'report' })));
+    expect(made.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
+  });
+});
