@@ -1,0 +1,80 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { planCatchUp, type CatchUpPlan } from '../../lib/domain/catch-up.js';
+import { aJob } from '../support/job.js';
+import { openStores, secondsAgo, type Stores } from '../support/stores.js';
+
+let stores: Stores;
+beforeAll(async () => {
+  stores = await openStores();
+});
+afterAll(() => stores.close());
+beforeEach(async () => {
+  for (const table of ['job_runs', 'job_schedule']) await stores.test.query(`delete from ${table}`);
+});
+
+const JOB = aJob('job', '*/10 * * * * *', { missed: 'all', lateAfterMs: 1_000 });
+
+/** What is decided after a minute in which no replica was there. */
+async function caughtUp(): Promise<CatchUpPlan> {
+  await stores.test.query('update job_schedule set effective_from = $1, decided_until = $1', [secondsAgo(60)]);
+  return (await stores.catchUps.decide(JOB, secondsAgo(60).getTime(), (seen) => planCatchUp(JOB.schedule, seen, seen.decided, JOB))) as CatchUpPlan;
+}
+
+const set = (changes: string) => stores.test.query(`update job_schedule set ${changes}`);
+const reasons = ({ record }: CatchUpPlan) => record.map(({ reason }) => reason);
+const MINUTES_AGO = `now() - interval '10 minutes'`;
+
+describe('paused time is not missed', () => {
+  beforeEach(() => stores.schedules.declare([JOB], null));
+
+  it('while the pause lasts', async () => {
+    await set(`paused_at = ${MINUTES_AGO}`);
+    expect(await caughtUp()).toMatchObject({ run: [], record: [{ reason: 'paused' }] });
+  });
+
+  it('after the job was resumed, by whatever statement', async () => {
+    await set(`paused_at = ${MINUTES_AGO}, paused_by = 'ops', paused_reason = 'migration'`);
+    await set('paused_at = null, paused_until = null, paused_by = null, paused_reason = null');
+    expect(await caughtUp()).toMatchObject({ run: [], record: [{ reason: 'paused' }] });
+    const [row] = await stores.test.query<{ earlier_holds: object[] }>('select earlier_holds from job_schedule');
+    expect(row!.earlier_holds).toMatchObject([{ reason: 'paused', by: 'ops', why: 'migration' }]);
+  });
+
+  it('after the pause has run out by itself, also when another follows', async () => {
+    await set(`paused_at = ${MINUTES_AGO}, paused_until = now() - interval '30 seconds'`);
+    const first = await caughtUp();
+    expect(reasons(first)).toEqual(['paused']);
+    expect(first.run.every((fireTime) => fireTime >= secondsAgo(40).getTime())).toBe(true);
+    expect(first.run.length).toBeGreaterThan(0);
+    await stores.test.query('delete from job_runs');
+    await set('paused_at = now(), paused_until = null');
+    const second = await caughtUp();
+    expect(reasons(second)).toEqual(['paused']);
+    expect(second.run.slice(0, first.run.length)).toEqual(first.run);
+  });
+
+  it('a pause from now on holds nothing of what was missed before', async () => {
+    await set('paused_at = now()');
+    expect((await caughtUp()).run.length).toBeGreaterThan(3);
+  });
+
+  it('and neither is the time in which it was disabled', async () => {
+    await set('enabled = false');
+    await set(`disabled_at = ${MINUTES_AGO}`);
+    expect(await caughtUp()).toMatchObject({ run: [], record: [{ reason: 'disabled' }] });
+    await stores.test.query('delete from job_runs');
+    await set('enabled = true');
+    expect(await caughtUp()).toMatchObject({ run: [], record: [{ reason: 'disabled' }] });
+    const [row] = await stores.test.query('select disabled_at from job_schedule');
+    expect(row).toEqual({ disabled_at: null });
+  });
+
+  it('keeps the last hundred pauses', async () => {
+    for (let index = 0; index < 105; index++) {
+      await set(`paused_at = now(), paused_by = '${index}'`);
+      await set('paused_at = null');
+    }
+    const [row] = await stores.test.query<{ earlier_holds: { by: string }[] }>('select earlier_holds from job_schedule');
+    expect(row!.earlier_holds.map(({ by }) => by)).toEqual(Array.from({ length: 100 }, (_, index) => String(index + 5)));
+  });
+});
