@@ -25,6 +25,7 @@ import { Registrar } from './lifecycle/registrar.js';
 import { SchedulerLifecycle } from './lifecycle/scheduler.lifecycle.js';
 import { SingleModule } from './lifecycle/single-module.js';
 import { SchedulerLogger } from './logging/scheduler-logger.js';
+import { ClockWatchService } from './maintenance/clock-watch.service.js';
 import { PartitionsService } from './maintenance/partitions.service.js';
 import { ReaperService } from './maintenance/reaper.service.js';
 import { asyncOptionsProviders } from './options/async-options.js';
@@ -82,6 +83,7 @@ const SERVICES: Provider[] = [
   ScheduleFollower,
   UnregisteredJobs,
   PartitionsService,
+  ClockWatchService,
   SchedulerLogger,
   SingleModule,
   HookOrder,

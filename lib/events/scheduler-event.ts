@@ -54,6 +54,13 @@ export type SchedulerFact =
   /** A job was seen to have changed: this instance looks for how. */
   | { readonly type: 'job.outdated'; readonly jobName: string }
   | { readonly type: 'partition.created'; readonly names: readonly string[] }
+  /**
+   * This machine's clock is further from the database's than `maxClockSkew`; ahead of it when `skewMs` is above zero. Told
+   * once, and again when it is twice as bad or on the other side. Due-ness goes by the database's clock all the same.
+   */
+  | { readonly type: 'clock.skewed'; readonly skewMs: number; readonly maxMs: number }
+  /** The clocks agree again. */
+  | { readonly type: 'clock.agrees'; readonly skewMs: number }
   /** A periodic duty failed; it goes on by itself. `failures` counts those in a row. */
   | { readonly type: 'loop.failed'; readonly loop: string; readonly error: StoredError; readonly failures: number }
   | { readonly type: 'loop.recovered'; readonly loop: string }

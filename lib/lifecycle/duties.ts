@@ -3,6 +3,7 @@ import type { Subscription } from 'rxjs';
 import type { SchedulerEvent } from '../events/scheduler-event.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import { HeartbeatService } from '../execution/heartbeat.service.js';
+import { ClockWatchService } from '../maintenance/clock-watch.service.js';
 import { PartitionsService } from '../maintenance/partitions.service.js';
 import { ReaperService } from '../maintenance/reaper.service.js';
 import { CatchUpService } from '../scheduling/catch-up.service.js';
@@ -26,6 +27,7 @@ export class Duties {
     private readonly follower: ScheduleFollower,
     private readonly watermarks: WatermarkService,
     private readonly partitions: PartitionsService,
+    private readonly clockWatch: ClockWatchService,
     private readonly heartbeat: HeartbeatService,
     private readonly events: SchedulerEvents,
   ) {}
@@ -35,13 +37,15 @@ export class Duties {
     await this.partitions.makeReady();
     await this.heartbeat.start();
     this.wakeUps = this.events.subscribe((event) => this.wake(event));
-    for (const duty of [this.partitions, this.follower, this.watermarks, this.reaper, this.catchUps, this.ticker]) duty.start();
+    const duties = [this.partitions, this.follower, this.watermarks, this.clockWatch, this.reaper, this.catchUps, this.ticker];
+    for (const duty of duties) duty.start();
   }
 
   /** Claims nothing more, whatever is still running. */
   async stopClaiming(): Promise<void> {
     this.wakeUps?.unsubscribe();
-    await Promise.all([this.ticker.stop(), this.catchUps.stop(), this.reaper.stop(), this.partitions.stop(), this.follower.stop()]);
+    const duties = [this.ticker, this.catchUps, this.reaper, this.partitions, this.follower, this.clockWatch];
+    await Promise.all(duties.map((duty) => duty.stop()));
   }
 
   /** The heartbeat ends last: until then, what still runs keeps its lease. */

@@ -71,6 +71,16 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
       return null;
     case 'partition.created':
       return { level: 'log', text: `Made partitions ${event.names.join(', ')}` };
+    case 'clock.skewed':
+      return {
+        level: 'warn',
+        text:
+          `This machine's clock is ${apart(event.skewMs)} the database's, more than maxClockSkew (${formatDuration(event.maxMs)}). ` +
+          "Occurrences still run on time and once, because the database's clock decides; but one of the two is wrong, and so are the times in its logs: " +
+          'check that both machines are synchronised (NTP)',
+      };
+    case 'clock.agrees':
+      return { level: 'log', text: `This machine's clock agrees with the database's again (${apart(event.skewMs)} it)` };
     case 'loop.failed':
       return isTold(event.failures) ? { level: 'warn', text: `The ${event.loop} failed (${event.failures} in a row) and tries again: ${said(event.error)}` } : null;
     case 'loop.recovered':
@@ -109,6 +119,13 @@ function unregistered(jobs: EventOf<'job.unregistered'>['jobs']): string {
     `No live instance declares ${names.join(', ')}${more} any more: not run. ` +
     `If a job was renamed, give its new declaration previously: '…' with the old name, and it goes on where it was`
   );
+}
+
+/** `5m ahead of`, `120ms behind`: what is long, in whole seconds. */
+function apart(skewMs: number): string {
+  const millis = Math.abs(skewMs);
+  const rounded = millis < 10_000 ? millis : Math.round(millis / 1_000) * 1_000;
+  return `${formatDuration(rounded)} ${skewMs < 0 ? 'behind' : 'ahead of'}`;
 }
 
 function run({ jobName, fireTime }: RunKey): string {

@@ -49,6 +49,7 @@ export const MODULE_OPTIONS = {
   receiptPoolSize: { rule: integer({ atLeast: 1 }), byDefault: 5 },
   retention: { rule: duration({ atLeast: '1d', whyLeast: 'a row is what keeps its occurrence from running again' }) },
   pollInterval: { rule: duration({ atLeast: '10ms', ...TIMER }), byDefault: 5 * SECOND },
+  maxClockSkew: { rule: duration({ atLeast: '100ms', whyLeast: 'the clocks cannot be compared much better' }), byDefault: 5 * SECOND },
   shutdownTimeout: { rule: duration(TIMER), byDefault: 20 * SECOND },
   enabled: { rule: flag, byDefault: true },
   logging: { rule: flag, byDefault: true },

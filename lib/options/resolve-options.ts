@@ -20,6 +20,7 @@ export interface ResolvedSchedulerOptions {
   /** Null: for ever. */
   readonly retentionMs: number | null;
   readonly pollIntervalMs: number;
+  readonly maxClockSkewMs: number;
   readonly shutdownTimeoutMs: number;
   readonly enabled: boolean;
   readonly logging: boolean;
@@ -49,6 +50,7 @@ export function resolveSchedulerOptions(given: DistributedSchedulerOptions | und
     receiptPoolSize: all.receiptPoolSize,
     retentionMs: all.retention ?? null,
     pollIntervalMs: all.pollInterval,
+    maxClockSkewMs: all.maxClockSkew,
     shutdownTimeoutMs: all.shutdownTimeout,
     enabled: all.enabled,
     logging: all.logging,

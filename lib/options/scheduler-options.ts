@@ -41,6 +41,8 @@ export interface DistributedSchedulerOptions {
   retention?: Duration;
   /** How long the ticker and the reaper sleep at most before they look again. @default '5s' */
   pollInterval?: Duration;
+  /** How far this machine's clock may be from the database's before the event `clock.skewed` warns (from 100 ms). @default '5s' */
+  maxClockSkew?: Duration;
   /** How long a stopping instance waits for its running handlers before it aborts them. @default '20s' */
   shutdownTimeout?: Duration;
   /** False: the instance registers its jobs and serves the injectable services, but claims nothing. @default true */

@@ -1,3 +1,4 @@
+import type { ClockSkew } from '../domain/clock-skew.js';
 import { monotonicNow } from './monotonic.js';
 
 /** How much two clocks may drift apart, as a share of the time since they were compared: 100 parts in a million. */
@@ -11,8 +12,13 @@ export class DatabaseTime {
   private offset = 0;
   private uncertainty = Infinity;
   private measuredAt = 0;
+  private readAt = 0;
+  private wallOffset = 0;
 
-  constructor(private readonly monotonic: () => number = monotonicNow) {}
+  constructor(
+    private readonly monotonic: () => number = monotonicNow,
+    private readonly wall: () => number = Date.now,
+  ) {}
 
   /** True once the database's clock has been read. */
   get known(): boolean {
@@ -26,18 +32,33 @@ export class DatabaseTime {
   }
 
   /**
+   * The skew of this machine's wall clock at the last reading; null before the first. Not that of this moment: on a
+   * machine that slept, the monotonic clock stood still, and until the next reading it looks as if the wall clock had jumped.
+   */
+  get skew(): ClockSkew | null {
+    return this.known ? { skewMs: this.wallOffset - this.offset, uncertaintyMs: this.uncertaintyAt(this.readAt) } : null;
+  }
+
+  /**
    * Takes a reading of the database's clock.
    * @param sentAt monotonic time just before the statement was sent; the answer came now
    */
   observe(databaseNow: Date | number, sentAt: number): void {
     const receivedAt = this.monotonic();
+    this.readAt = receivedAt;
+    this.wallOffset = this.wall() - receivedAt;
     const halfTrip = (receivedAt - sentAt) / 2;
     const offset = Number(databaseNow) - (sentAt + halfTrip);
-    const aged = this.uncertainty + (receivedAt - this.measuredAt) * DRIFT;
+    const aged = this.uncertaintyAt(receivedAt);
     const agrees = Math.abs(offset - this.offset) <= halfTrip + aged;
     if (agrees && halfTrip >= aged) return;
     this.offset = offset;
     this.uncertainty = halfTrip;
     this.measuredAt = receivedAt;
+  }
+
+  /** How wrong the estimate may be at a monotonic time: it ages. */
+  private uncertaintyAt(monotonic: number): number {
+    return this.uncertainty + (monotonic - this.measuredAt) * DRIFT;
   }
 }

@@ -5,6 +5,7 @@ import type { EventOf } from '../events/scheduler-event.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import { ClaimService } from '../execution/claim.service.js';
 import { ExecutorService } from '../execution/executor.service.js';
+import { DatabaseTime } from '../runtime/database-time.js';
 
 /** How an attempt ended. */
 export type RunEnd = EventOf<'run.completed' | 'run.failed' | 'run.dead' | 'run.refused' | 'run.released'>;
@@ -25,7 +26,7 @@ export async function runJob(app: INestApplicationContext, jobName: string, opti
   const registry = app.get(JobRegistry, { strict: false });
   const job = registry.get(jobName)?.definition;
   if (!job) throw new Error(`There is no job "${jobName}"; there are ${registry.names().join(', ') || 'none'}.`);
-  const fireTime = options.fireTime?.getTime() ?? job.schedule.previousBefore(Date.now());
+  const fireTime = options.fireTime?.getTime() ?? job.schedule.previousBefore(app.get(DatabaseTime, { strict: false }).now());
   if (fireTime === null) throw new Error(`Job "${jobName}" has never been due; give a fireTime.`);
   const { owned, verdicts } = await app.get(ClaimService, { strict: false }).claimDue([{ job, fireTime, startsAt: fireTime }]);
   if (owned.length === 0) throw new Error(`${jobName} of ${new Date(fireTime).toISOString()} cannot be run: it is ${verdicts[0]}.`);

@@ -1,0 +1,55 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
+import { judgeSkew } from '../domain/clock-skew.js';
+import { describeError } from '../domain/stored-error.js';
+import { SchedulerEvents } from '../events/scheduler-events.js';
+import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
+import { DatabaseTime } from '../runtime/database-time.js';
+import { Loop } from '../runtime/loop.js';
+
+/** A look costs a subtraction. */
+const LOOK_AT_LEAST_EVERY_MS = 10_000;
+
+/**
+ * Tells when this machine's wall clock and the database's disagree, once when it begins and once when it is over. Nothing
+ * is decided by it. Asks the database nothing: the reaper reads its clock at every poll.
+ */
+@Injectable()
+export class ClockWatchService {
+  private readonly loop: Loop;
+  private readonly everyMs: number;
+  private told: number | null = null;
+
+  constructor(
+    @Inject(SCHEDULER_OPTIONS) private readonly options: ResolvedSchedulerOptions,
+    private readonly time: DatabaseTime,
+    private readonly events: SchedulerEvents,
+  ) {
+    this.everyMs = Math.min(options.pollIntervalMs, LOOK_AT_LEAST_EVERY_MS);
+    this.loop = new Loop(() => this.look(), {
+      maxSleepMs: this.everyMs,
+      onFailure: (error, failures) => events.emit({ type: 'loop.failed', loop: 'clock watch', error: describeError(error), failures }),
+      onRecovery: () => events.emit({ type: 'loop.recovered', loop: 'clock watch' }),
+    });
+  }
+
+  start(): void {
+    this.loop.start();
+  }
+
+  async stop(): Promise<void> {
+    await this.loop.stop();
+  }
+
+  /** One pass. @returns milliseconds to the next */
+  async look(): Promise<number> {
+    const { skew } = this.time;
+    const { maxClockSkewMs: maxMs } = this.options;
+    const verdict = skew && judgeSkew(skew, maxMs, this.told);
+    if (!skew || !verdict) return this.everyMs;
+    const skewMs = Math.round(skew.skewMs);
+    this.told = verdict === 'skewed' ? skewMs : null;
+    this.events.emit(verdict === 'skewed' ? { type: 'clock.skewed', skewMs, maxMs } : { type: 'clock.agrees', skewMs });
+    return this.everyMs;
+  }
+}
