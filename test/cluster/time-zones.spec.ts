@@ -33,4 +33,16 @@ describe('replicas on hosts in different time zones, with a server in a third', 
     expect(seconds).toEqual(seconds.map((_, index) => seconds[0]! + index * 1_000));
     expect(ticks.every(({ startedAt, fireTime }) => startedAt! >= fireTime)).toBe(true);
   }, 60_000);
+
+  it('B25 find no instant in the tables that is stored without its zone', async () => {
+    await cluster.start('one', { jobs: [] });
+    const columns = await cluster.database.query(
+      `select table_name, column_name
+       from   information_schema.columns
+       where  table_schema = 'public'
+       and    table_name in ('job_schedule', 'job_runs', 'receipts')
+       and    data_type in ('timestamp without time zone', 'date', 'time without time zone')`,
+    );
+    expect(columns).toEqual([]);
+  });
 });

@@ -2,7 +2,9 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import { Loop } from '../../lib/runtime/loop.js';
 
 let loop: Loop | null = null;
+const original = globalThis.setTimeout;
 afterEach(async () => {
+  globalThis.setTimeout = original;
   await loop?.stop();
 });
 
@@ -48,6 +50,28 @@ describe('a loop', () => {
     const { loop, reached } = loopOf(() => Infinity, 10);
     loop.start();
     await reached(2);
+  });
+
+  it('B23 hands Node no longer timer than it takes, however far away the next pass is', async () => {
+    const delays: unknown[] = [];
+    globalThis.setTimeout = Object.assign(
+      ((work: () => void, delay?: number) => {
+        delays.push(delay);
+        return original(work, delay);
+      }) as typeof setTimeout,
+      { __promisify__: original.__promisify__ },
+    );
+    const { loop, reached, passes } = loopOf((count) => [Infinity, 2 ** 31, 400 * 86_400_000][count - 1]!, Infinity);
+    loop.start();
+    for (const count of [1, 2, 3]) {
+      await reached(count);
+      await new Promise((resolve) => setImmediate(resolve));
+      if (count < 3) loop.wake();
+    }
+    loop.wakeWithin(2 ** 40);
+    expect(passes()).toBe(3);
+    expect(delays.filter((delay) => delay === 2 ** 31 - 1)).toHaveLength(4);
+    expect(delays.filter((delay) => !(Number(delay) <= 2 ** 31 - 1))).toEqual([]);
   });
 
   it('wakes early, and forgets no wake-up that comes during a pass', async () => {

@@ -1,11 +1,14 @@
 import type { TestDatabase } from '../../support/database.js';
 import type { EarlierAttempt } from '../../../lib/store/job-run.entity.js';
-import type { RunKey, RunStatus } from '../../../lib/domain/run.js';
+import type { RunKey, RunStatus, RunTrigger } from '../../../lib/domain/run.js';
 
 /** A row of `job_runs`. */
 export interface RunRow extends RunKey {
   readonly status: RunStatus;
   readonly reason: string | null;
+  readonly trigger: RunTrigger;
+  /** A row that covers a gap: the first fire time; the last is its own. */
+  readonly gapFrom: Date | null;
   readonly attempt: number;
   readonly releases: number;
   readonly claimedBy: string | null;
@@ -62,7 +65,7 @@ export class Ledger {
   /** Oldest first. */
   runs(jobName: string): Promise<RunRow[]> {
     return this.database.query<RunRow>(
-      `select job_name as "jobName", fire_time as "fireTime", status, reason, attempt, releases, claimed_by as "claimedBy",
+      `select job_name as "jobName", fire_time as "fireTime", status, reason, trigger, gap_from as "gapFrom", attempt, releases, claimed_by as "claimedBy",
               lease_until as "leaseUntil", started_at as "startedAt", finished_at as "finishedAt",
               earlier_attempts as "earlierAttempts"
        from   "${this.schema}".job_runs
