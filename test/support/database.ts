@@ -10,11 +10,11 @@ export interface TestDatabase {
   drop(): Promise<void>;
 }
 
-/** Makes an empty database on the server that Jest's global setup started, or on TEST_DATABASE_URL. */
-export async function createTestDatabase(): Promise<TestDatabase> {
+/** Makes an empty database on a server: the one that Jest's global setup started, or that of TEST_DATABASE_URL. */
+export async function createTestDatabase(server = serverUrl()): Promise<TestDatabase> {
   const name = `test_${randomBytes(8).toString('hex')}`;
-  await onServer(`create database ${name}`);
-  const url = new URL(serverUrl());
+  await onServer(server, `create database ${name}`);
+  const url = new URL(server);
   url.pathname = `/${name}`;
   const pool = new pg.Pool({ connectionString: url.href, max: 4, allowExitOnIdle: true });
   // Connections that a test or the drop cuts off.
@@ -24,7 +24,7 @@ export async function createTestDatabase(): Promise<TestDatabase> {
     query: async <T>(sql: string, params: unknown[] = []) => (await pool.query(sql, params)).rows as T[],
     drop: async () => {
       await pool.end().catch(() => undefined);
-      await onServer(`drop database if exists ${name} with (force)`).catch(() => undefined);
+      await onServer(server, `drop database if exists ${name} with (force)`).catch(() => undefined);
     },
   };
 }
@@ -35,8 +35,8 @@ function serverUrl(): string {
   return url;
 }
 
-async function onServer(sql: string): Promise<void> {
-  const client = new pg.Client({ connectionString: serverUrl() });
+async function onServer(server: string, sql: string): Promise<void> {
+  const client = new pg.Client({ connectionString: server });
   client.on('error', () => undefined);
   try {
     await client.connect();

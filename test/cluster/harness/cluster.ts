@@ -37,8 +37,9 @@ export class Cluster {
     private readonly schema: string,
   ) {}
 
-  static async create({ schema = 'public' }: { schema?: string } = {}): Promise<Cluster> {
-    const database = await createTestDatabase();
+  /** @param server another one than all tests use */
+  static async create({ schema = 'public', server }: { schema?: string; server?: string } = {}): Promise<Cluster> {
+    const database = await createTestDatabase(server);
     const cluster = new Cluster(database, new Ledger(database, schema), schema);
     await cluster.ledger.prepare();
     return cluster;
