@@ -46,8 +46,9 @@ export function missedUntil(now: number, rules: Pick<JobPolicies, 'lateAfterMs' 
 /**
  * Decides about every missed fire time that has no decision yet: run it or record it. What came due while the job was
  * held back is recorded as that; the others are decided as if it did not exist. Fire times are compared with the rows
- * there are, never with the newest row: an earlier one may be missing behind it. The work is in proportion to what is
- * run and to the rows, not to the length of the gap.
+ * there are, never with the newest row: an earlier one may be missing behind it. An occurrence that is due by now and
+ * not missed runs as usual: for `once` it is the newest, and no missed one runs beside it. The work is in proportion to
+ * what is run and to the rows, not to the length of the gap.
  */
 export function planCatchUp(
   schedule: Schedule,
@@ -60,7 +61,9 @@ export function planCatchUp(
   const oldest = Math.min(end, Math.max(from, now - rules.catchUpWindowMs));
   const holds = holdsWithin(window.held, from, end);
   const passedOver = [...decided, ...holds];
-  const run = new UndecidedFireTimes(schedule, oldest, end, passedOver).newest(atMost(rules));
+  const live = new UndecidedFireTimes(schedule, end, Math.max(end, now), holdsWithin(window.held, end, now));
+  const most = rules.missed === 'once' && live.ends() !== null ? 0 : atMost(rules);
+  const run = new UndecidedFireTimes(schedule, oldest, end, passedOver).newest(most);
   const left = new UndecidedFireTimes(schedule, oldest, run.length > 0 ? run[0]! - 1 : end, passedOver);
   const tooOld = new UndecidedFireTimes(schedule, from, oldest, passedOver);
   const held = holds.map((hold) => gap(new UndecidedFireTimes(schedule, hold.from - 1, hold.until, decided), hold.reason));

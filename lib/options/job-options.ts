@@ -33,7 +33,11 @@ export interface DistributedCronOptions {
    * @default 'forbid'
    */
   overlap?: OverlapPolicy;
-  /** Occurrences nobody ran in time: `skip` all, run the newest `once`, or run `all` of them, oldest first. @default 'once' */
+  /**
+   * Occurrences nobody ran in time: `skip` all, run the newest `once`, or run `all` of them, oldest first. Where a newer
+   * occurrence is due already, `once` runs that one alone.
+   * @default 'once'
+   */
   missed?: MissedPolicy;
   /** Missed occurrences older than this are recorded and never run; at least `lateAfter`. @default '24h' */
   catchUpWindow?: Duration;

@@ -1,6 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import fc from 'fast-check';
-import { missedUntil, planCatchUp, planSuperseded, type CatchUpPlan, type HeldSpan } from '../../lib/domain/catch-up.js';
+import { planCatchUp, planSuperseded, type CatchUpPlan, type HeldSpan } from '../../lib/domain/catch-up.js';
 import type { JobDefinition } from '../../lib/domain/job-definition.js';
 import type { DecidedSpan } from '../../lib/domain/undecided.js';
 import { aJob } from '../support/job.js';
@@ -39,6 +38,14 @@ describe('planning missed occurrences', () => {
     const jittered = { ...HOURLY, jitterMs: 600_000 };
     expect(plan(jittered, at('05:30:00'), at('06:10:30')).run).toEqual([]);
     expect(plan(jittered, at('05:30:00'), at('06:11:00')).run).toEqual([at('06:00:00')]);
+  });
+
+  it('once means once: what is due by now runs as usual, and nothing missed beside it', () => {
+    const live = plan(HOURLY, at('02:00:00'), at('06:00:30'));
+    expect(live).toMatchObject({ run: [], record: [{ from: at('03:00:00'), until: at('05:00:00'), count: 3, reason: 'missed: superseded by a newer one' }] });
+    expect(plan({ ...HOURLY, missed: 'all' }, at('02:00:00'), at('06:00:30')).run).toHaveLength(3);
+    const heldBack = { from: at('02:00:00'), now: at('06:00:30'), held: [{ since: at('05:59:00'), until: Infinity, reason: 'paused' as const }] };
+    expect(planCatchUp(HOURLY.schedule, heldBack, [], HOURLY).run).toEqual([at('05:00:00')]);
   });
 
   it('finds the hole behind a newer row, and passes over what a gap covers', () => {
@@ -126,40 +133,5 @@ describe('an edit', () => {
   it('leaves none when all was decided', () => {
     expect(superseded('02:00:00', '02:59:59')).toBeNull();
     expect(superseded('02:00:00', '04:30:00', [{ from: at('03:00:00'), until: at('04:00:00') }])).toBeNull();
-  });
-});
-
-describe('properties of the plan', () => {
-  const minutes = (count: number) => at('00:00:00') + count * 60_000;
-  const job = fc.record({
-    missed: fc.constantFrom('skip' as const, 'once' as const, 'all' as const),
-    maxCatchUp: fc.integer({ min: 1, max: 6 }),
-    catchUpWindowMs: fc.integer({ min: 2, max: 90 }).map((value) => value * 60_000),
-    lateAfterMs: fc.integer({ min: 0, max: 2 }).map((value) => value * 60_000),
-  });
-  const spans = fc.array(
-    fc.tuple(fc.integer({ min: 0, max: 90 }), fc.integer({ min: 0, max: 20 })).map(([from, length]) => ({ from: minutes(from), until: minutes(from + length) })),
-    { maxLength: 5 },
-  );
-
-  it('every missed fire time without a row is decided exactly once, and none with one', () => {
-    fc.assert(
-      fc.property(job, spans, fc.integer({ min: 0, max: 30 }), fc.integer({ min: 0, max: 90 }), (changes, decided, from, length) => {
-        const each = { ...aJob('job', '* * * * *'), ...changes };
-        const now = minutes(from + length) + 1_000;
-        const planned = plan(each, minutes(from), now, decided);
-        const isDecided = (fireTime: number) => decided.some((span) => span.from <= fireTime && fireTime <= span.until);
-        const open = each.schedule.between(minutes(from), Math.max(minutes(from), missedUntil(now, each))).filter((fireTime) => !isDecided(fireTime));
-        const recorded = planned.record.reduce((sum, { count }) => sum + count, 0);
-        expect(planned.run.length + recorded).toBe(open.length);
-        expect(planned.run.every((fireTime) => open.includes(fireTime))).toBe(true);
-        expect(planned.run).toEqual([...planned.run].sort((a, b) => a - b));
-        const covered = open.filter((fireTime) => planned.record.some((gap) => gap.from <= fireTime && fireTime <= gap.until));
-        expect([...covered, ...planned.run].sort((a, b) => a - b)).toEqual(open);
-        expect(planned.record.every((gap) => open.includes(gap.from) && open.includes(gap.until))).toBe(true);
-        expect(planned.run.every((fireTime) => fireTime > now - each.catchUpWindowMs)).toBe(true);
-      }),
-      { numRuns: 500 },
-    );
   });
 });
