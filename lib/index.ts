@@ -28,6 +28,7 @@ export type { Duration } from './domain/duration.js';
 export type { Backoff, BackoffFunction, JobDefinition, JobPolicies, MissedPolicy, OverlapPolicy } from './domain/job-definition.js';
 export type { OwnedRun, RunKey, RunStatus, RunTrigger } from './domain/run.js';
 export type { StoredError } from './domain/stored-error.js';
+export type { ClockChange } from './domain/clock-change-preview.js';
 export { fireTimesBetween, nextFireTimes, previousFireTime, type Schedule, type ZoneOptions } from './domain/schedule.js';
 
 export { JobInstance } from './store/job-instance.entity.js';

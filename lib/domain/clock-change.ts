@@ -20,7 +20,7 @@ const CORRECTION_MS = 3 * 3_600_000;
  */
 export function firingIn(cron: CronExpression, { startMs, offsetMs, offsetBeforeMs }: OffsetPeriod): Firing {
   const change = offsetMs - offsetBeforeMs;
-  if (!cron.fixed || change === 0 || Math.abs(change) >= CORRECTION_MS) {
+  if (change === 0 || followsTheClock(cron, change)) {
     return { fromMs: startMs, madeUpAtMs: null };
   }
   if (change < 0) {
@@ -29,4 +29,9 @@ export function firingIn(cron: CronExpression, { startMs, offsetMs, offsetBefore
   const skipped = firstMatch(cron, startMs + offsetBeforeMs);
   const missed = skipped !== null && skipped < startMs + offsetMs;
   return { fromMs: startMs, madeUpAtMs: missed ? startMs : null };
+}
+
+/** Whether an expression fires at what the clock shows and at nothing else, when it changes by so many milliseconds. */
+export function followsTheClock(cron: CronExpression, changeMs: number): boolean {
+  return !cron.fixed || Math.abs(changeMs) >= CORRECTION_MS;
 }

@@ -1,4 +1,5 @@
 import { firingIn } from './clock-change.js';
+import { clockChangesOf, type ClockChange } from './clock-change-preview.js';
 import { countMatches, firstMatch, lastMatch } from './cron-calendar.js';
 import { parseCronExpression, type CronExpression } from './cron-expression.js';
 import { timeZoneOf, timeZoneWarning, type OffsetPeriod, type TimeZone } from './time-zone.js';
@@ -22,6 +23,8 @@ export interface Schedule {
   between(fromMs: number, toMs: number, limit?: number): number[];
   /** How many fire times {@link between} has without its limit, without going through them. */
   countBetween(fromMs: number, toMs: number): number;
+  /** The clock changes after `fromMs` up to `toMs`, at most a year later, that move, double or skip a fire time. */
+  clockChanges(fromMs: number, toMs: number): ClockChange[];
 }
 
 /**
@@ -156,6 +159,10 @@ class ZonedSchedule implements Schedule {
       instant = period.endMs;
     }
     return count;
+  }
+
+  clockChanges(fromMs: number, toMs: number): ClockChange[] {
+    return clockChangesOf(this.cron, this.zone, requireInstant(fromMs), toMs);
   }
 
   /**

@@ -3,7 +3,12 @@ import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
 import type { JobDefinition } from '../domain/job-definition.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
-import { jobLine, wordingOf, type LogLine } from './wording.js';
+import { clockChangeLine, clockChangesSummary, jobLine, wordingOf, type LogLine } from './wording.js';
+
+const A_YEAR_MS = 365 * 86_400_000;
+
+/** More jobs than these would hide the rest of what is said at start-up. */
+const MOST_JOBS_TOLD = 20;
 
 /** Writes what happens to Nest's Logger. */
 @Injectable()
@@ -24,16 +29,30 @@ export class SchedulerLogger {
     });
   }
 
-  /** One line a job, and what is doubtful about its expression or zone. */
+  /** One line a job, and what is doubtful about its expression, its zone or the days on which clocks change. */
   listJobs(jobs: readonly JobDefinition[], now: Date): void {
     for (const job of jobs) {
       this.say(jobLine(job, now));
-      for (const warning of job.schedule.warnings) if (this.options.logging) this.logger.warn(`${job.name}: ${warning}`);
+      for (const warning of job.schedule.warnings) this.warn(`${job.name}: ${warning}`);
     }
+    if (this.options.logging) this.foretell(jobs, now.getTime());
+  }
+
+  /** Which jobs the next year's clock changes will surprise. */
+  private foretell(jobs: readonly JobDefinition[], now: number): void {
+    const told = jobs
+      .map((job) => ({ job, changes: job.schedule.clockChanges(now, now + A_YEAR_MS).filter(({ surprising }) => surprising) }))
+      .filter(({ changes }) => changes.length > 0);
+    if (told.length > MOST_JOBS_TOLD) this.warn(clockChangesSummary(told.map(({ job }) => job)));
+    else for (const { job, changes } of told) for (const change of changes) this.warn(clockChangeLine(job, change));
   }
 
   say(text: string): void {
     if (this.options.logging) this.logger.log(text);
+  }
+
+  private warn(text: string): void {
+    if (this.options.logging) this.logger.warn(text);
   }
 
   private write({ level, text, stack }: LogLine): void {

@@ -1,4 +1,5 @@
 import type { JobDefinition } from '../domain/job-definition.js';
+import type { ClockChange } from '../domain/clock-change-preview.js';
 import { formatDuration } from '../domain/duration.js';
 import type { RunKey } from '../domain/run.js';
 import type { StoredError } from '../domain/stored-error.js';
@@ -126,6 +127,42 @@ function apart(skewMs: number): string {
   const millis = Math.abs(skewMs);
   const rounded = millis < 10_000 ? millis : Math.round(millis / 1_000) * 1_000;
   return `${formatDuration(rounded)} ${skewMs < 0 ? 'behind' : 'ahead of'}`;
+}
+
+/** What a change of the clock will do to a job. */
+export function clockChangeLine({ name, schedule: { timeZone } }: JobDefinition, change: ClockChange): string {
+  const { at, kind, localTimes, count: many, fireTimes } = change;
+  const [date, firstTime] = localTimes[0]!.split(' ');
+  const others = localTimes.slice(1).map((text) => (text.startsWith(`${date} `) ? text.slice(date!.length + 1) : text));
+  const times = listed([firstTime!, ...others], many);
+  const when = `${name}: on ${date} ${times}`;
+  switch (kind) {
+    case 'moved': {
+      const [, time] = zonedTime(new Date(at), timeZone).split(' ');
+      return `${when} ${many === 1 ? 'does' : 'do'} not exist in ${timeZone}; it runs ${many === 1 ? '' : 'once, '}at ${time!.replace(/:00$/, '')} (${iso(at)})`;
+    }
+    case 'skipped':
+      return `${when} ${many === 1 ? 'does' : 'do'} not exist in ${timeZone}; nothing runs for ${many === 1 ? 'it' : 'them'}`;
+    case 'doubled':
+      return `${when} ${many === 1 ? 'comes' : 'come'} twice in ${timeZone}; it runs both times (${many === 1 ? '' : 'first '}at ${iso(fireTimes[0]!)} and ${iso(fireTimes[localTimes.length]!)})`;
+  }
+}
+
+/** Instead of {@link clockChangeLine}, for very many jobs. */
+export function clockChangesSummary(jobs: readonly JobDefinition[]): string {
+  const names = listed(jobs.slice(0, 5).map(({ name }) => name), jobs.length);
+  return `Within a year, clock changes move, double or skip occurrences of ${count(jobs.length, 'job')}: ${names}`;
+}
+
+/** `a, b and c`, or `a, b and 7 more`. */
+function listed(texts: readonly string[], many: number): string {
+  const last = many > texts.length ? `${many - texts.length} more` : texts.at(-1)!;
+  const before = many > texts.length ? texts : texts.slice(0, -1);
+  return before.length === 0 ? last : `${before.join(', ')} and ${last}`;
+}
+
+function iso(millis: number): string {
+  return new Date(millis).toISOString();
 }
 
 function run({ jobName, fireTime }: RunKey): string {
