@@ -65,7 +65,7 @@ function changeAt(cron: CronExpression, { startMs: at, offsetBeforeMs, offsetMs 
     at,
     kind,
     localTimes: locals.map(wallTime),
-    count: countMatches(cron, fromLocal, untilLocal - 1),
+    count: locals.length < MOST_TIMES ? locals.length : countMatches(cron, fromLocal, untilLocal - 1),
     fireTimes: { moved: [at], skipped: [], doubled: passes }[kind],
     offsetBeforeMs,
     offsetAfterMs: offsetMs,
