@@ -89,7 +89,7 @@ class ZonedSchedule implements Schedule {
   ) {
     this.expression = cron.expression;
     this.timeZone = zone.name;
-    this.warnings = [eitherDayWarning(cron), timeZoneWarning(zone.name)].filter((warning) => warning !== null);
+    this.warnings = [dayWarning(cron), timeZoneWarning(zone.name)].filter((warning) => warning !== null);
   }
 
   nextAfter(epochMs: number): number | null {
@@ -185,11 +185,17 @@ class ZonedSchedule implements Schedule {
   }
 }
 
-/** The rule is Vixie cron's, and surprises most people. */
-function eitherDayWarning({ expression, days }: CronExpression): string | null {
-  return days.either
-    ? `Cron "${expression}" restricts both the day of month and the day of week; it fires when either of them matches.`
-    : null;
+/** The rule is Vixie cron's, and surprises most people: also where one field begins with `*` and still leaves days out. */
+function dayWarning({ expression, days }: CronExpression): string | null {
+  if (days.either) {
+    return `Cron "${expression}" restricts both the day of month and the day of week; it fires when either of them matches.`;
+  }
+  const both = leavesOut(days.daysOfMonth, days.rulesOfMonth, 31) && leavesOut(days.daysOfWeek, days.rulesOfWeek, 7);
+  return both ? `Cron "${expression}" has a day field that begins with *; it fires when both the day of month and the day of week match.` : null;
+}
+
+function leavesOut(values: readonly number[], rules: readonly unknown[], all: number): boolean {
+  return values.length < all || rules.length > 0;
 }
 
 function requireInstant(epochMs: number): number {

@@ -113,7 +113,11 @@ describe('the functions with dates', () => {
       'Cron "0 0 13 * 5" restricts both the day of month and the day of week; it fires when either of them matches.',
       expect.stringContaining('Time zone "CET"'),
     ]);
-    expect(compileSchedule('0 0 13 * *', timeZone).warnings).toEqual([]);
+    expect(compileSchedule('0 0 */2 * SUN', timeZone).warnings).toEqual([
+      'Cron "0 0 */2 * SUN" has a day field that begins with *; it fires when both the day of month and the day of week match.',
+    ]);
+    expect(compileSchedule('0 0 1-7 * */7', timeZone).warnings).toHaveLength(1);
+    for (const plain of ['0 0 13 * *', '0 0 ? * MON#1', '0 0 L * */1', '0 0 */2 * *']) expect(compileSchedule(plain, timeZone).warnings).toEqual([]);
   });
 
   it('end with time itself', () => {
