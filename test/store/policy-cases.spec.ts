@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { notOffered, policyCases, type PolicyCase } from '../support/policy-cases.js';
+import { aDue } from '../support/due.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 
 let stores: Stores;
@@ -23,13 +24,7 @@ describe('the table of overlapping occurrences, judged by the claim itself', () 
         [id, moment(0)],
       );
     }
-    const occurrences = buffer.map(({ slot, overlap }) => ({
-      jobName: id,
-      fireTime: moment(slot),
-      startsAt: moment(slot),
-      overlap: overlap === 'allow' ? ('allow' as const) : ('forbid' as const),
-      leaseMs: 60_000,
-    }));
+    const occurrences = buffer.map(({ slot, overlap }) => aDue(id, moment(slot), { overlap: overlap === 'allow' ? 'allow' : 'forbid' }));
     const { answers } = await stores.claims.claimDue(occurrences, 'B');
     const slotsOf = (verdict: string) => answers.filter((answer) => answer.verdict === verdict).map(({ fireTime }) => slots.get(fireTime.getTime()));
     expect({ startNow: slotsOf('claimed'), stillQueued: slotsOf('waiting'), skipped: slotsOf('skipped') }).toEqual(wanted);
