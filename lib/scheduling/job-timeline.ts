@@ -11,17 +11,21 @@ const SHORTEST_GAP_MS = 1_000;
 
 /**
  * How far this instance knows one job to be decided, and what comes next. The next fire time always follows from the
- * last decided one, never from "now": a timer that wakes early finds nothing due and loses nothing.
+ * last decided one, never from "now": a timer that wakes early finds nothing due and loses nothing. Each fire time is
+ * computed once, and not before somebody asks for it: what is claimed has started by then.
  */
 export class JobTimeline {
-  private next: Candidate | null;
+  /** Undecided, oldest first, as far as they were needed; null past the last. */
+  private readonly fireTimes: (number | null)[] = [];
+  private first: Candidate | null | undefined;
+  private tellMoved = () => {};
 
   /** @param decided every due occurrence up to here has a row, milliseconds */
   constructor(
     readonly job: JobDefinition,
     private decided: number,
   ) {
-    this.next = this.candidateAfter(decided);
+    this.first = this.candidate(0);
   }
 
   /** Every due occurrence up to here has a row. Milliseconds. */
@@ -49,7 +53,7 @@ export class JobTimeline {
     for (let next = this.next; next && next.startsAt <= now && due.length < MOST_AT_ONCE; ) {
       due.push(next);
       // Date arithmetic before the claim delays the start: where nothing else can be due, it is not done.
-      next = next.fireTime + SHORTEST_GAP_MS <= now ? this.candidateAfter(next.fireTime) : null;
+      next = next.fireTime + SHORTEST_GAP_MS <= now ? this.candidate(due.length) : null;
     }
     return due;
   }
@@ -58,15 +62,42 @@ export class JobTimeline {
   decideUntil(fireTime: number): void {
     if (fireTime <= this.decided) return;
     this.decided = fireTime;
-    if (this.next && this.next.fireTime <= fireTime) this.next = this.candidateAfter(fireTime);
+    while (this.fireTimes.length > 0 && (this.fireTimes[0] ?? Infinity) <= fireTime) {
+      this.fireTimes.shift();
+      this.first = undefined;
+    }
+    this.tellMoved();
   }
 
-  private candidateAfter(instant: number): Candidate | null {
-    const { schedule, name, jitterMs } = this.job;
-    const fireTime = schedule.nextAfter(instant);
+  /** Whoever keeps the timeline in its place is told of every move. */
+  whenMoved(tell: () => void): void {
+    this.tellMoved = tell;
+  }
+
+  private get next(): Candidate | null {
+    if (this.first === undefined) this.first = this.candidate(0);
+    return this.first;
+  }
+
+  private candidate(index: number): Candidate | null {
+    const fireTime = this.fireTime(index);
     if (fireTime === null) return null;
-    const following = jitterMs === 0 ? null : schedule.nextAfter(fireTime);
-    const delay = jitterDelay(name, jitterMs, following === null ? null : following - fireTime);
-    return { job: this.job, fireTime, startsAt: fireTime + delay };
+    return { job: this.job, fireTime, startsAt: fireTime + this.delay(fireTime, index) };
+  }
+
+  private delay(fireTime: number, index: number): number {
+    const { name, jitterMs } = this.job;
+    if (jitterMs === 0) return 0;
+    const following = this.fireTime(index + 1);
+    return jitterDelay(name, jitterMs, following === null ? null : following - fireTime);
+  }
+
+  private fireTime(index: number): number | null {
+    while (this.fireTimes.length <= index) {
+      const last = this.fireTimes.at(-1) ?? (this.fireTimes.length === 0 ? this.decided : null);
+      if (last === null) return null;
+      this.fireTimes.push(this.job.schedule.nextAfter(last));
+    }
+    return this.fireTimes[index] ?? null;
   }
 }

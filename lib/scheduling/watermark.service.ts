@@ -2,18 +2,17 @@ import { Injectable } from '@nestjs/common';
 import { describeError } from '../domain/stored-error.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import { Loop } from '../runtime/loop.js';
-import { JobScheduleStore, type Watermark } from '../store/job-schedule.store.js';
+import { JobScheduleStore } from '../store/job-schedule.store.js';
 import { Timelines } from './timelines.js';
 
 const REMEMBER_EVERY_MS = 60_000;
 
 /**
- * Remembers in the database how far each job is decided: now and then, all jobs in one statement, nothing when nothing
- * has changed. A replica that starts compares fire times with rows from there on, not from the beginning of time.
+ * Remembers in the database how far each job is decided: now and then, all jobs that moved in one statement, nothing when
+ * none has. A replica that starts compares fire times with rows from there on, not from the beginning of time.
  */
 @Injectable()
 export class WatermarkService {
-  private readonly remembered = new Map<string, number>();
   private readonly loop = new Loop(() => this.remember(), {
     maxSleepMs: REMEMBER_EVERY_MS,
     onFailure: (error, failures) => this.events.emit({ type: 'loop.failed', loop: 'watermark', error: describeError(error), failures }),
@@ -27,7 +26,6 @@ export class WatermarkService {
   ) {}
 
   start(): void {
-    for (const { job, decidedUntil } of this.timelines.list()) this.remembered.set(job.name, decidedUntil);
     this.loop.start();
   }
 
@@ -37,12 +35,9 @@ export class WatermarkService {
 
   /** One pass. @returns milliseconds to the next */
   async remember(): Promise<number> {
-    const moved: Watermark[] = this.timelines
-      .list()
-      .filter(({ job, decidedUntil }) => decidedUntil !== this.remembered.get(job.name))
-      .map(({ job, decidedUntil }) => ({ job, decidedUntil }));
+    const moved = this.timelines.moved.map((timeline) => ({ timeline, job: timeline.job, decidedUntil: timeline.decidedUntil }));
     if (moved.length > 0) await this.store.remember(moved);
-    for (const { job, decidedUntil } of moved) this.remembered.set(job.name, decidedUntil);
+    for (const { timeline, decidedUntil } of moved) this.timelines.remembered(timeline, decidedUntil);
     return REMEMBER_EVERY_MS;
   }
 }

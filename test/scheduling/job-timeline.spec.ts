@@ -48,4 +48,40 @@ describe('a timeline', () => {
     const timeline = new JobTimeline(aJob('job', '* * * * * *'), at('10:00:00'));
     expect(timeline.due(at('10:00:00') + 365 * 86_400_000).length).toBeLessThan(100);
   });
+
+  it('never holds an occurrence back until the next one: the delay is a share of the gap', () => {
+    const job = aJob('job', '0,5 * * * *', { jitterMs: 3_600_000 });
+    const timeline = new JobTimeline(job, at('09:59:00'));
+    const starts = [0, 1, 2].map(() => {
+      const startsAt = timeline.dueAt!;
+      timeline.decideUntil(timeline.due(startsAt)[0]!.fireTime);
+      return startsAt;
+    });
+    expect(starts[0]! - at('10:00:00')).toBeLessThan(300_000);
+    expect(starts[1]! - at('10:05:00')).toBeGreaterThan(300_000);
+    expect(starts[1]!).toBeLessThan(at('11:00:00'));
+    expect(starts[2]! - at('11:00:00')).toBe(starts[0]! - at('10:00:00'));
+  });
+
+  it('is the same whether it came there step by step or starts there', () => {
+    const job = aJob('job', '*/20 * * * * *', { jitterMs: 30_000 });
+    const walked = new JobTimeline(job, at('10:00:00'));
+    for (let turn = 0; turn < 7; turn++) {
+      const started = new JobTimeline(job, walked.decidedUntil);
+      const now = at('10:04:00');
+      expect(walked.due(now)).toEqual(started.due(now));
+      expect(walked.dueAt).toBe(started.dueAt);
+      walked.decideUntil(turn % 2 === 0 ? walked.dueAt! : walked.decidedUntil + 7_000);
+    }
+  });
+
+  it('tells of every move, and of nothing else', () => {
+    const timeline = new JobTimeline(MINUTELY, at('10:00:00'));
+    let moves = 0;
+    timeline.whenMoved(() => (moves += 1));
+    timeline.decideUntil(at('10:00:30'));
+    timeline.decideUntil(at('10:00:30'));
+    timeline.due(at('10:05:00'));
+    expect(moves).toBe(1);
+  });
 });
