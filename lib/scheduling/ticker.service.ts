@@ -10,6 +10,7 @@ import { DatabaseTime } from '../runtime/database-time.js';
 import { Loop } from '../runtime/loop.js';
 import { CatchUpService } from './catch-up.service.js';
 import { ClaimOrder } from './claim-order.js';
+import type { JobTimeline } from './job-timeline.js';
 import { Timelines } from './timelines.js';
 
 /** How soon an occurrence is looked at again that could not be decided: a run is in its way, or there is no room. */
@@ -20,6 +21,14 @@ const LEAST_SLEEP_MS = 1;
 
 /** Each candidate costs the database a lock while the statement runs, and it has some thousands for everybody. */
 const MOST_IN_A_BATCH = 200;
+
+/** What of a tick's candidates could not be decided. */
+interface Leftovers {
+  /** A run is in the way, or there is no room. */
+  readonly left: boolean;
+  /** The database calls something not due yet. */
+  readonly early: boolean;
+}
 
 /** One timer to the next due instant of all jobs. Every replica has one; all try, and the database lets one win. */
 @Injectable()
@@ -69,46 +78,52 @@ export class TickerService {
     const now = this.time.now();
     const missed = this.timelines.missed(now).length > 0;
     if (missed) this.catchUps.wake();
-    const left = await this.claim(this.timelines.live(now).flatMap((timeline) => timeline.due(now)));
+    const { left, early } = await this.claim(this.timelines.live(now), now);
     this.undecided = left || missed;
-    return this.undecided ? LOOK_AGAIN_MS : Math.max(LEAST_SLEEP_MS, this.timelines.nextDueAt - this.time.now());
+    // Only here are the next fire times computed: what was claimed has started.
+    const nextDueAt = this.undecided && !early ? this.timelines.nextDueAfter(now) : this.timelines.nextDueAt;
+    const untilDue = Math.max(LEAST_SLEEP_MS, nextDueAt - this.time.now());
+    return this.undecided ? Math.min(LOOK_AGAIN_MS, untilDue) : untilDue;
   }
 
   /**
    * Claims batch by batch while there is room: what is claimed and held back is kept from others. A job that can't start
    * now gives its place to the next.
-   * @returns true when something is left to be looked at again
    */
-  private async claim(candidates: readonly Candidate[]): Promise<boolean> {
-    const free = candidates.filter(({ job }) => !this.runs.lingers(job));
-    let open = this.order.sort(free);
-    let waiting = free.length < candidates.length;
+  private async claim(live: readonly JobTimeline[], now: number): Promise<Leftovers> {
+    const free = live.filter(({ job }) => !this.runs.lingers(job));
+    const timelines = new Map(free.map((timeline) => [timeline.job.name, timeline]));
+    let open = this.order.sort(free.flatMap((timeline) => timeline.due(now)));
+    let left = free.length < live.length;
+    let early = false;
     while (open.length > 0 && this.room > 0) {
       const batch = open.slice(0, Math.min(this.room, MOST_IN_A_BATCH));
       const result = await this.claims.claimDue(batch);
       this.executor.start(result.owned);
-      const stuck = this.advance(batch, result);
-      waiting ||= result.verdicts.includes('waiting');
-      open = open.slice(batch.length).filter(({ job }) => !stuck.has(job.name));
+      const stuck = advance(timelines, batch, result);
+      left ||= result.verdicts.includes('waiting') || result.verdicts.includes('outdated');
+      early ||= result.verdicts.includes('early');
+      open = open.slice(batch.length).filter(({ job }) => !stuck.has(job.name) && this.timelines.has(timelines.get(job.name)!));
     }
-    return waiting || open.length > 0;
-  }
-
-  /**
-   * A timeline moves over what is decided, up to the first occurrence that is not: nothing is forgotten behind a newer row.
-   * @returns the jobs it did not move to the end
-   */
-  private advance(batch: readonly Candidate[], { verdicts }: ClaimResult): Set<string> {
-    const stuck = new Set<string>();
-    batch.forEach(({ job, fireTime }, index) => {
-      const verdict = verdicts[index]!;
-      if (verdict === 'early' || verdict === 'waiting' || verdict === 'outdated') stuck.add(job.name);
-      if (!stuck.has(job.name)) this.timelines.get(job.name)?.decideUntil(fireTime);
-    });
-    return stuck;
+    return { left: left || open.length > 0, early };
   }
 
   private get room(): number {
     return Math.max(0, this.options.maxConcurrentRuns - this.runs.size);
   }
+}
+
+/**
+ * A timeline moves over what is decided, up to the first occurrence that is not: nothing is forgotten behind a newer row.
+ * @param timelines those that were asked: a job may have another one by now, with other fire times
+ * @returns the jobs it did not move to the end
+ */
+function advance(timelines: ReadonlyMap<string, JobTimeline>, batch: readonly Candidate[], { verdicts }: ClaimResult): Set<string> {
+  const stuck = new Set<string>();
+  batch.forEach(({ job, fireTime }, index) => {
+    const verdict = verdicts[index]!;
+    if (verdict === 'early' || verdict === 'waiting' || verdict === 'outdated') stuck.add(job.name);
+    if (!stuck.has(job.name)) timelines.get(job.name)!.decideUntil(fireTime);
+  });
+  return stuck;
 }

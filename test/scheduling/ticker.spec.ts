@@ -19,6 +19,7 @@ class Bench {
   readonly asked: string[][] = [];
   readonly timelines = new Timelines();
   answer: (candidate: Candidate) => ClaimVerdict = () => 'claimed';
+  started = () => {};
   readonly ticker: TickerService;
 
   constructor(jobs: JobDefinition[], decidedUntil: number, maxConcurrentRuns = 1_000) {
@@ -36,7 +37,7 @@ class Bench {
       this.timelines,
       new ClaimOrder('A'),
       { claimDue } as never,
-      { start: (owned: unknown[]) => (runs.size += owned.length) } as never,
+      { start: (owned: unknown[]) => ((runs.size += owned.length), this.started()) } as never,
       { wake: () => (this.caughtUp += 1) } as never,
       runs as never,
       time,
@@ -139,5 +140,90 @@ describe('a tick', () => {
     expect(await bench.tick(at('10:01:00'))).toBe(250);
     expect(bench.asked).toEqual([['live 10:01:00']]);
     expect(bench.caughtUp).toBe(1);
+  });
+
+  it('a live fire is on time while another job waits for its turn', async () => {
+    bench = new Bench([aJob('stuck', '* * * * *'), aJob('other', '5 1 10 * * *')], at('10:00:00'));
+    bench.answer = ({ job }) => (job.name === 'stuck' ? 'waiting' : 'claimed');
+    expect(await bench.tick(at('10:01:00'))).toBe(250);
+    expect(await bench.tick(at('10:01:04.900'))).toBe(100);
+  });
+
+  it('trap 19: a live fire is on time while missed occurrences of another job are decided', async () => {
+    bench = new Bench([MINUTELY], at('09:00:00'));
+    bench.timelines.set(new JobTimeline(aJob('live', '* * * * *'), at('10:00:00')));
+    expect(await bench.tick(at('10:00:59.900'))).toBe(100);
+  });
+
+  it('tries again at once what the database calls early, also while another job waits for its turn', async () => {
+    bench = new Bench([aJob('stuck', '* * * * *'), aJob('early', '* * * * *')], at('10:00:00'));
+    bench.answer = ({ job }) => (job.name === 'stuck' ? 'waiting' : 'early');
+    expect(await bench.tick(at('10:01:00'))).toBe(1);
+  });
+
+  it('a timeline that was replaced while its occurrence was claimed does not move the new one over anything', async () => {
+    const edited = aJob('job', '30 * * * * *');
+    bench.answer = () => {
+      bench.timelines.set(new JobTimeline(edited, at('10:00:00')));
+      return 'claimed';
+    };
+    await bench.tick(at('10:01:00'));
+    expect(bench.timelines.get('job')!.dueAt).toBe(at('10:00:30'));
+  });
+
+  it('claims nothing more of a job that was taken out meanwhile', async () => {
+    bench = new Bench([aJob('a', '* * * * *'), aJob('b', '* * * * *')], at('10:00:00'), 1);
+    bench.answer = ({ job }) => {
+      bench.timelines.delete(job.name === 'a' ? 'b' : 'a');
+      return 'taken';
+    };
+    await bench.tick(at('10:01:00'));
+    expect(bench.asked).toHaveLength(1);
+    expect(bench.timelines.list()).toHaveLength(1);
+  });
+});
+
+describe('trap 22: date arithmetic', () => {
+  /** Jobs whose computed fire times are counted, by job. */
+  function countedJobs(...jobs: JobDefinition[]): { jobs: JobDefinition[]; computed: string[] } {
+    const computed: string[] = [];
+    const counted = jobs.map((job) => {
+      const nextAfter = (instant: number) => (computed.push(job.name), job.schedule.nextAfter(instant));
+      return { ...job, schedule: { ...job.schedule, nextAfter } };
+    });
+    return { jobs: counted, computed };
+  }
+
+  it('is done for no job that is not due, jittered or not', async () => {
+    const { jobs, computed } = countedJobs(aJob('due', '* * * * *'), aJob('daily', '0 12 * * *'), aJob('spread', '0 12 * * *', { jitterMs: 60_000 }));
+    bench = new Bench(jobs, at('10:00:00'));
+    await bench.tick(at('10:00:30'));
+    computed.length = 0;
+    await bench.tick(at('10:00:40'));
+    await bench.tick(at('10:01:00'));
+    expect(computed).toEqual(['due']);
+  });
+
+  it('is done once all handlers have started', async () => {
+    const { jobs, computed } = countedJobs(...Array.from({ length: 250 }, (_, index) => aJob(`job-${index}`, '* * * * *')));
+    bench = new Bench(jobs, at('10:00:00'));
+    computed.length = 0;
+    const before: number[] = [];
+    bench.started = () => before.push(computed.length);
+    await bench.tick(at('10:01:00'));
+    expect(before).toEqual([0, 0]);
+    expect(computed).toHaveLength(250);
+  });
+
+  it('is done once for each fire time, however often a late occurrence is looked at', async () => {
+    const { jobs, computed } = countedJobs(aJob('late', '* * * * * *', { jitterMs: 5_000 }));
+    bench = new Bench(jobs, at('10:00:00'));
+    bench.answer = () => 'waiting';
+    await bench.tick(at('10:00:10'));
+    const once = computed.length;
+    await bench.tick(at('10:00:10'));
+    bench.answer = () => 'taken';
+    await bench.tick(at('10:00:10'));
+    expect(computed.length - once).toBeLessThanOrEqual(2);
   });
 });
