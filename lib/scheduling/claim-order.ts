@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
 import { INSTANCE_ID } from '../distributed-scheduler.tokens.js';
+import type { JobDefinition } from '../domain/job-definition.js';
 import type { Candidate } from '../execution/claim.service.js';
 
 /**
@@ -10,7 +11,7 @@ import type { Candidate } from '../execution/claim.service.js';
  */
 @Injectable()
 export class ClaimOrder {
-  private readonly ranks = new Map<string, number>();
+  private readonly ranks = new WeakMap<JobDefinition, number>();
 
   constructor(@Inject(INSTANCE_ID) private readonly instanceId: string) {}
 
@@ -26,11 +27,11 @@ export class ClaimOrder {
     return placed.map(({ candidate }) => candidate);
   }
 
-  private rank({ job: { name: jobName } }: Candidate): number {
-    let rank = this.ranks.get(jobName);
+  private rank({ job }: Candidate): number {
+    let rank = this.ranks.get(job);
     if (rank === undefined) {
-      rank = createHash('sha256').update(`${this.instanceId}\n${jobName}`).digest().readUInt32BE(0);
-      this.ranks.set(jobName, rank);
+      rank = createHash('sha256').update(`${this.instanceId}\n${job.name}`).digest().readUInt32BE(0);
+      this.ranks.set(job, rank);
     }
     return rank;
   }
