@@ -1,0 +1,41 @@
+import type { JobDefinition } from '../../dist/lib/domain/job-definition.js';
+import type { Candidate } from '../../dist/lib/execution/claim.service.js';
+import { ClaimOrder } from '../../dist/lib/scheduling/claim-order.js';
+import { JobTimeline } from '../../dist/lib/scheduling/job-timeline.js';
+import { TickerService } from '../../dist/lib/scheduling/ticker.service.js';
+import { Timelines } from '../../dist/lib/scheduling/timelines.js';
+
+/** A ticker on a clock that is set by hand, and whose claims are all lost to another replica: what is left is its own work. */
+export class FakedTicker {
+  /** How many occurrences were asked for. */
+  asked = 0;
+  private now: number;
+  private readonly ticker: TickerService;
+
+  constructor(jobs: readonly JobDefinition[], startedAt: number) {
+    this.now = startedAt;
+    const timelines = new Timelines();
+    for (const job of jobs) timelines.set(new JobTimeline(job, startedAt));
+    const claimDue = async (candidates: readonly Candidate[]) => {
+      this.asked += candidates.length;
+      return { owned: [], verdicts: candidates.map(() => 'taken') };
+    };
+    this.ticker = new TickerService(
+      { pollIntervalMs: 5_000, maxConcurrentRuns: 1_000 } as never,
+      timelines,
+      new ClaimOrder('bench'),
+      { claimDue } as never,
+      { start: () => {} } as never,
+      { wake: () => {} } as never,
+      { size: 0, lingers: () => false } as never,
+      { now: () => this.now } as never,
+      { emit: () => {} } as never,
+    );
+  }
+
+  /** @returns milliseconds to the next due instant */
+  async tick(now: number): Promise<number> {
+    this.now = now;
+    return this.ticker.tick();
+  }
+}

@@ -1,0 +1,45 @@
+import { parseArgs } from 'node:util';
+import { FULL, QUICK, type Benchmark } from './benchmark.js';
+import { judged, machine, sentence } from './report.js';
+import { schedules } from './schedules.js';
+import { tick } from './tick.js';
+
+const BENCHMARKS: readonly Benchmark[] = [schedules, tick];
+
+const USAGE = `npm run bench -- [--only NAME]… [--json] [--quick]; NAME is ${BENCHMARKS.map(({ name }) => name).join(' or ')}.`;
+
+/** Exit code 1 when a benchmark could not be run. What is not within reach is a figure like any other. */
+async function main(): Promise<void> {
+  const { only, json, quick } = flags();
+  // With --json the standard output has figures only.
+  const tell = (line: string) => (json ? console.error(line) : console.log(line));
+  tell(machine());
+  if (quick) tell('Quick: these figures mean nothing.');
+  for (const benchmark of BENCHMARKS.filter(({ name }) => only.length === 0 || only.includes(name))) {
+    tell(`\n${benchmark.name}: ${benchmark.about}`);
+    try {
+      for (const figure of await benchmark.run(quick ? QUICK : FULL)) {
+        const line = judged(figure);
+        console.log(json ? JSON.stringify(line) : sentence(line));
+      }
+    } catch (error) {
+      console.error(`${benchmark.name} could not be run:`, error);
+      process.exitCode = 1;
+    }
+  }
+  tell(`\n${machine()}`);
+}
+
+function flags(): { only: string[]; json: boolean; quick: boolean } {
+  const { values } = parseArgs({
+    options: { only: { type: 'string', multiple: true, default: [] }, json: { type: 'boolean', default: false }, quick: { type: 'boolean', default: false } },
+  });
+  const unknown = values.only.filter((wanted) => !BENCHMARKS.some(({ name }) => name === wanted));
+  if (unknown.length > 0) throw new TypeError(`There is no benchmark ${unknown.join(', ')}.`);
+  return values;
+}
+
+await main().catch((error: unknown) => {
+  console.error(`${error instanceof Error ? error.message : String(error)}\n${USAGE}`);
+  process.exitCode = 1;
+});

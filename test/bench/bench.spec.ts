@@ -1,0 +1,35 @@
+import { expect, it } from '@jest/globals';
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+
+const ROOT = fileURLToPath(new URL('../../', import.meta.url));
+
+/** As a person runs it, but for the build before it: other tests are using what is built. */
+function bench(...flags: string[]): Promise<{ code: number; output: string; errors: string }> {
+  return new Promise((resolve) => {
+    execFile('npm', ['run', '--silent', '--ignore-scripts', 'bench', '--', ...flags], { cwd: ROOT, timeout: 60_000 }, (error, output, errors) =>
+      resolve({ code: error ? Number(error.code ?? 1) : 0, output, errors }),
+    );
+  });
+}
+
+it.each(['tick', 'schedules'])('the benchmark "%s" runs, and prints a figure a line', async (name) => {
+  const { code, output, errors } = await bench('--only', name, '--json', '--quick');
+  expect({ code, errors }).toEqual({ code: 0, errors: expect.stringMatching(/Node\.js v\d+.*, load \d/) });
+  const lines = output.trim().split('\n').map((line) => JSON.parse(line) as Record<string, unknown>);
+  expect(lines.length).toBeGreaterThanOrEqual(2);
+  for (const line of lines) {
+    expect(Object.keys(line)).toEqual(['name', 'value', 'unit', 'floor', 'reach', 'ok']);
+    expect(line.name).toMatch(new RegExp(`^${name}\\.[\\w-]+$`));
+    expect(['ms', 'µs', 'MB']).toContain(line.unit);
+    for (const figure of [line.value, line.floor, line.reach]) expect(figure).toBeGreaterThan(0);
+    expect(line.ok).toBe((line.value as number) <= (line.reach as number));
+  }
+  expect(new Set(lines.map((line) => line.name)).size).toBe(lines.length);
+}, 90_000);
+
+it('a benchmark that does not exist is refused with the names of those that do', async () => {
+  const { code, output, errors } = await bench('--only', 'tock', '--json');
+  expect({ code, output }).toEqual({ code: 1, output: '' });
+  expect(errors).toMatch(/no benchmark tock[^]*schedules or tick/);
+}, 90_000);
