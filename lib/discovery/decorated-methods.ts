@@ -8,8 +8,7 @@ export interface DecoratedMethod<Declaration> {
   readonly className: string;
   readonly methodName: string;
   readonly prototype: object;
-  /** The class the declarations stand in: this one, or one it extends. */
-  readonly declaredOn: object;
+  /** Of this class, or of one it extends: then the same list. */
   readonly declarations: readonly Declaration[];
 }
 
@@ -34,10 +33,20 @@ export class DecoratedMethods {
   }
 }
 
-/** True when the method is another class' by inheritance. */
+/** Of thousands of methods only a few can be one another's: those whose declarations stand in one place. */
+export function bySharedDeclarations<Declaration>(methods: readonly DecoratedMethod<Declaration>[]): Map<readonly Declaration[], DecoratedMethod<Declaration>[]> {
+  const shared = new Map<readonly Declaration[], DecoratedMethod<Declaration>[]>();
+  for (const method of methods) {
+    const others = shared.get(method.declarations);
+    if (others) others.push(method);
+    else shared.set(method.declarations, [method]);
+  }
+  return shared;
+}
+
+/** Of two methods with the same declarations: true when the first has them by inheritance from the other's class. */
 export function inherits(method: DecoratedMethod<unknown>, other: DecoratedMethod<unknown>): boolean {
-  const same = method.methodName === other.methodName && method.declaredOn === other.declaredOn;
-  return same && Object.prototype.isPrototypeOf.call(other.prototype, method.prototype);
+  return Object.prototype.isPrototypeOf.call(other.prototype, method.prototype);
 }
 
 /** A scoped provider has no instance before its first request, so its class is asked; a factory's product has only itself. */
@@ -49,14 +58,14 @@ function prototypeOf(wrapper: InstanceWrapper): object | null {
 }
 
 /** Own and inherited. */
-function decoratedMethods<Declaration>(prototype: object, key: string): Pick<DecoratedMethod<Declaration>, 'methodName' | 'declaredOn' | 'declarations'>[] {
+function decoratedMethods<Declaration>(prototype: object, key: string): Pick<DecoratedMethod<Declaration>, 'methodName' | 'declarations'>[] {
   const classes = lineOf(prototype);
   const methodNames = new Set(classes.flatMap((one) => Object.getOwnPropertyNames(one)));
   return [...methodNames].flatMap((methodName) => {
     const declaredOn = classes.find((one) => Reflect.hasOwnMetadata(key, one, methodName));
     if (!declaredOn) return [];
     const declarations = Reflect.getOwnMetadata(key, declaredOn, methodName) as Declaration[];
-    return [{ methodName, declaredOn, declarations }];
+    return [{ methodName, declarations }];
   });
 }
 

@@ -6,7 +6,7 @@ import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import { resolveJob } from '../options/resolve-job.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { problemsOfRetention } from '../options/retention.js';
-import { DecoratedMethods, inherits, type DecoratedMethod } from './decorated-methods.js';
+import { bySharedDeclarations, DecoratedMethods, inherits, type DecoratedMethod } from './decorated-methods.js';
 import type { CronDeclaration } from './distributed-cron.decorator.js';
 import { HandlerFactory } from './handler.factory.js';
 import type { Declarations, RegisteredJob, RunTimeHandler } from './known-jobs.js';
@@ -25,7 +25,7 @@ export class JobExplorer {
     const problems: string[] = [];
     const jobs = this.jobs(problems);
     const handlers = this.runTimeHandlers(problems);
-    problems.push(...jobs.flatMap(({ definition }) => problemsOfFormerNames(definition, jobs)));
+    problems.push(...problemsOfFormerNames(jobs));
     if (problems.length > 0) throw new InvalidJobsError(problems);
     return { jobs, handlers };
   }
@@ -34,9 +34,10 @@ export class JobExplorer {
     const declared = new Map<string, DecoratedMethod<CronDeclaration>>();
     const jobs: RegisteredJob[] = [];
     const methods = this.methods.find<CronDeclaration>(CRON_METADATA);
+    const shared = bySharedDeclarations(methods);
     for (const method of methods) {
       // A class and one that extends it would do the same work twice.
-      const base = methods.find((other) => inherits(method, other));
+      const base = shared.get(method.declarations)!.find((other) => inherits(method, other));
       if (base) {
         problems.push(inheritance(method, base));
         continue;
@@ -81,11 +82,14 @@ export class JobExplorer {
 }
 
 /** A name that is declared has not been given up. */
-function problemsOfFormerNames({ name, previously, declaredBy }: JobDefinition, jobs: readonly RegisteredJob[]): string[] {
-  return previously.flatMap((former) => {
-    const still = jobs.find(({ definition }) => definition.name === former);
-    return still ? [`${declaredBy}: job "${name}": previously: "${former}" is still declared, by ${still.definition.declaredBy}.`] : [];
-  });
+function problemsOfFormerNames(jobs: readonly RegisteredJob[]): string[] {
+  const declared = new Map(jobs.map(({ definition }) => [definition.name, definition]));
+  return jobs.flatMap(({ definition: { name, previously, declaredBy } }) =>
+    previously.flatMap((former) => {
+      const still = declared.get(former);
+      return still ? [`${declaredBy}: job "${name}": previously: "${former}" is still declared, by ${still.declaredBy}.`] : [];
+    }),
+  );
 }
 
 function inheritance(method: DecoratedMethod<unknown>, base: DecoratedMethod<unknown>): string {
