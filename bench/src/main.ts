@@ -1,12 +1,13 @@
 import { parseArgs } from 'node:util';
+import { boot } from './boot.js';
 import { FULL, QUICK, type Benchmark } from './benchmark.js';
 import { judged, machine, sentence } from './report.js';
 import { schedules } from './schedules.js';
 import { tick } from './tick.js';
 
-const BENCHMARKS: readonly Benchmark[] = [schedules, tick];
+const BENCHMARKS: readonly Benchmark[] = [schedules, boot, tick];
 
-const USAGE = `npm run bench -- [--only NAME]… [--json] [--quick]; NAME is ${BENCHMARKS.map(({ name }) => name).join(' or ')}.`;
+const USAGE = `npm run bench -- [--only NAME]… [--json] [--quick]; NAME is ${BENCHMARKS.map(({ name }) => name).join(', ')}.`;
 
 /** Exit code 1 when a benchmark could not be run. What is not within reach is a figure like any other. */
 async function main(): Promise<void> {
