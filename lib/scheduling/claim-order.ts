@@ -21,9 +21,9 @@ export class ClaimOrder {
     const placed = candidates.map((candidate) => {
       const turn = seen.get(candidate.job.name) ?? 0;
       seen.set(candidate.job.name, turn + 1);
-      return { candidate, turn };
+      return { candidate, turn, rank: this.rank(candidate) };
     });
-    placed.sort((a, b) => a.turn - b.turn || a.candidate.startsAt - b.candidate.startsAt || this.rank(a.candidate) - this.rank(b.candidate));
+    placed.sort((a, b) => a.turn - b.turn || a.candidate.startsAt - b.candidate.startsAt || a.rank - b.rank);
     return placed.map(({ candidate }) => candidate);
   }
 

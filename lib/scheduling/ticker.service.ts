@@ -91,6 +91,7 @@ export class TickerService {
    * now gives its place to the next.
    */
   private async claim(live: readonly JobTimeline[], now: number): Promise<Leftovers> {
+    if (this.room === 0) return { left: live.length > 0, early: false };
     const free = live.filter(({ job }) => !this.runs.lingers(job));
     const timelines = new Map(free.map((timeline) => [timeline.job.name, timeline]));
     let open = this.order.sort(free.flatMap((timeline) => timeline.due(now)));

@@ -95,6 +95,14 @@ describe('a tick', () => {
     expect(bench.timelines.live(at('10:01:00'))).toHaveLength(1);
   });
 
+  it('asks for nothing while there is no room, and looks again', async () => {
+    bench = new Bench([MINUTELY], at('10:00:00'), 0);
+    expect(await bench.tick(at('10:01:00'))).toBe(250);
+    expect(await bench.tick(at('10:01:59.900'))).toBe(250);
+    expect(bench.asked).toEqual([]);
+    expect(bench.timelines.get('job')!.dueAt).toBe(at('10:01:00'));
+  });
+
   it('goes on in batches while there is room', async () => {
     bench = new Bench([aJob('a', '* * * * *'), aJob('b', '* * * * *'), aJob('c', '* * * * *')], at('10:00:00'), 2);
     bench.answer = () => 'taken';
