@@ -75,7 +75,7 @@ export class CatchUpService {
     const plan = await this.store.decide(job, timeline.decidedUntil, (seen) => planCatchUp(job.schedule, seen, seen.decided, job));
     if (plan === 'outdated') this.events.emit({ type: 'job.outdated', jobName: job.name });
     if (typeof plan === 'string') return false;
-    this.timelines.get(job.name)?.decideUntil(plan.decidedUntil);
+    timeline.decideUntil(plan.decidedUntil);
     this.report(job, plan);
     return true;
   }

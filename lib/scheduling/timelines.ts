@@ -21,18 +21,15 @@ export class Timelines {
     timeline.whenMoved(() => this.follow(timeline));
   }
 
-  delete(jobName: string): void {
+  /** @returns false when there was none */
+  delete(jobName: string): boolean {
     const timeline = this.timelines.get(jobName);
-    if (!timeline) return;
+    if (!timeline) return false;
     this.timelines.delete(jobName);
     this.queue.delete(timeline);
     this.unplaced.delete(timeline);
     this.unremembered.delete(timeline);
-  }
-
-  /** @returns false when there was none */
-  delete(jobName: string): boolean {
-    return this.timelines.delete(jobName);
+    return true;
   }
 
   get(jobName: string): JobTimeline | undefined {
