@@ -18,9 +18,17 @@ export function insertDue({ jobRuns, jobSchedule }: Tables, candidates: string, 
                 schedule.cron <> due.cron or schedule.time_zone <> due.time_zone
                 or schedule.yields_to is not null or schedule.removed_at is not null) as outdated,
               due.starts_at > clock.now as early,
-              not coalesce(schedule.enabled, true) as disabled,
-              schedule.paused_at is not null
-                and (schedule.paused_until is null or schedule.paused_until > clock.now) as paused,
+              case
+                when not schedule.enabled then 'disabled'
+                when schedule.paused_at is not null and (
+                  schedule.paused_until is null or schedule.paused_until > clock.now
+                  or due.fire_time >= schedule.paused_at and due.fire_time < schedule.paused_until) then 'paused'
+                else (select hold ->> 'reason'
+                      from   jsonb_array_elements(schedule.earlier_holds) hold
+                      where  due.fire_time >= (hold ->> 'since')::timestamptz
+                      and    due.fire_time < (hold ->> 'until')::timestamptz
+                      limit  1)
+              end as held,
               (select min(other.started_at)
                from   ${jobRuns} other
                where  due.overlap = 'forbid'
@@ -38,13 +46,13 @@ export function insertDue({ jobRuns, jobSchedule }: Tables, candidates: string, 
                 when taken then 'taken'
                 when outdated then 'outdated'
                 when early then 'early'
-                when disabled or paused or busy_since <= starts_at then 'skipped'
+                when held is not null or busy_since <= starts_at then 'skipped'
                 when busy_since is not null then 'waiting'
                 when overlap = 'forbid' and 1 < row_number() over (
                   partition by job_name, taken or early order by fire_time) then 'waiting'
                 else 'claimed'
               end as verdict,
-              case when disabled then 'disabled' when paused then 'paused' when busy_since <= starts_at then 'overlap' end as reason
+              coalesce(held, case when busy_since <= starts_at then 'overlap' end) as reason
        from   candidate
      ),
      inserted as (

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { planCatchUp, type CatchUpPlan } from '../../lib/domain/catch-up.js';
+import { aDue } from '../support/due.js';
 import { aJob } from '../support/job.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 
@@ -76,5 +77,28 @@ describe('paused time is not missed', () => {
     }
     const [row] = await stores.test.query<{ earlier_holds: { by: string }[] }>('select earlier_holds from job_schedule');
     expect(row!.earlier_holds.map(({ by }) => by)).toEqual(Array.from({ length: 100 }, (_, index) => String(index + 5)));
+  });
+});
+
+describe('what is merely late is judged by the time it was due, too', () => {
+  const claim = async (secondsLate: number) => {
+    const { answers } = await stores.claims.claimDue([aDue('job', secondsAgo(secondsLate), { cron: JOB.schedule.expression, overlap: 'allow' })], 'A');
+    return answers[0]!.reason ?? answers[0]!.verdict;
+  };
+  beforeEach(() => stores.schedules.declare([JOB], null));
+
+  it('a job that was resumed runs what is due from then on', async () => {
+    await set(`paused_at = now() - interval '30 seconds', paused_until = now() - interval '10 seconds'`);
+    expect([await claim(40), await claim(20), await claim(5)]).toEqual(['claimed', 'paused', 'claimed']);
+    await set('paused_at = null, paused_until = null');
+    expect([await claim(41), await claim(21), await claim(6)]).toEqual(['claimed', 'paused', 'claimed']);
+  });
+
+  it('also one that was disabled', async () => {
+    await set('enabled = false');
+    await set(`disabled_at = now() - interval '30 seconds'`);
+    expect(await claim(40)).toBe('disabled');
+    await set('enabled = true');
+    expect([await claim(41), await claim(20)]).toEqual(['claimed', 'disabled']);
   });
 });
