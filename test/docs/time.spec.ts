@@ -60,7 +60,7 @@ const CHECKS: Readonly<Record<string, (row: string[], table: Table) => [found: u
 };
 
 /** Tables of words alone. */
-const WORDS = ['field … also', ' … the clock shows the time twice', 'option … '];
+const WORDS = ['field … also', ' … the clock shows the time twice', 'option … ', 'which clock is wrong … what happens', 'moment … what fires'];
 
 describe('docs/time.md', () => {
   const tables = tablesOf(PAGE);
