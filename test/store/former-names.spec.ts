@@ -1,0 +1,109 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import type { JobDefinition } from '../../lib/domain/job-definition.js';
+import { aJob } from '../support/job.js';
+import { openStores, secondsAgo, type Stores } from '../support/stores.js';
+
+let stores: Stores;
+beforeAll(async () => {
+  stores = await openStores();
+});
+afterAll(() => stores.close());
+beforeEach(async () => {
+  for (const table of ['job_runs', 'job_schedule', 'job_instances']) await stores.test.query(`delete from ${table}`);
+});
+
+const HOURLY = '0 * * * *';
+const A = aJob('a', HOURLY);
+const B = aJob('b', HOURLY, { previously: ['a'] });
+
+const starts = (instanceId: string, jobs: JobDefinition[]) => stores.schedules.declare(jobs, { instanceId, aliveMs: 60_000, jobs, handlers: [] });
+const takeOver = (instanceId: string, jobs: JobDefinition[]) => stores.takeOvers.takeOver(jobs, instanceId);
+
+/** Each job and the name it is decided under. */
+async function names(): Promise<Record<string, string | null>> {
+  const rows = await stores.test.query<{ name: string; yields_to: string | null }>('select name, yields_to from job_schedule');
+  return Object.fromEntries(rows.map(({ name, yields_to }) => [name, yields_to]));
+}
+
+/** `a` was renamed to `b`, and nobody declares `a` any more. */
+async function renamed(): Promise<void> {
+  await starts('v1', [A]);
+  await stores.instances.leave('v1');
+  await starts('v2', [B]);
+  await takeOver('v2', [B]);
+  expect(await names()).toEqual({ a: 'b', b: null });
+}
+
+describe('a former name', () => {
+  it('that a new job gets is a job of its own, without a past, beside the one that had it', async () => {
+    await renamed();
+    await stores.test.query('update job_schedule set decided_until = $1, effective_from = $1', [secondsAgo(7_200)]);
+    const both = [A, aJob('b', HOURLY)];
+    await starts('v3-1', both);
+    await starts('v3-2', both);
+    await stores.instances.leave('v2');
+    await takeOver('v3-1', both);
+    await takeOver('v3-2', both);
+    expect(await names()).toEqual({ a: null, b: null });
+    const [a] = await stores.test.query<{ decided_until: Date }>(`select decided_until from job_schedule where name = 'a'`);
+    expect(a!.decided_until.getTime()).toBeGreaterThanOrEqual(secondsAgo(0).getTime());
+  });
+
+  it('is held by one of three versions at a time', async () => {
+    const c = aJob('c', HOURLY, { previously: ['b', 'a'] });
+    await starts('v1', [A]);
+    await starts('v2', [B]);
+    await starts('v3', [c]);
+    await stores.instances.leave('v1');
+    await takeOver('v2', [B]);
+    await takeOver('v3', [c]);
+    expect(Object.values(await names()).filter((name) => name === null)).toHaveLength(1);
+    await stores.instances.leave('v2');
+    await takeOver('v3', [c]);
+    expect(await names()).toMatchObject({ c: null });
+    expect(Object.values(await names()).filter((name) => name === null)).toHaveLength(1);
+  });
+
+  it('that itself still waits for an older one is waited for, too', async () => {
+    await starts('v1', [A]);
+    await starts('v2', [B]);
+    await starts('v3', [aJob('c', HOURLY, { previously: ['b'] })]);
+    expect(await names()).toEqual({ a: null, b: 'a', c: 'a' });
+  });
+});
+
+describe('pauses in a rename', () => {
+  const holds = async (name: string) =>
+    (
+      await stores.test.query<{ enabled: boolean; disabled_at: Date | null; earlier_holds: { since: string; until: string }[] }>(
+        'select enabled, disabled_at, earlier_holds from job_schedule where name = $1',
+        [name],
+      )
+    )[0]!;
+
+  it('are as long as they were: a job that was switched off before is off since then', async () => {
+    await starts('v1', [A]);
+    await stores.test.query(`update job_schedule set enabled = false`);
+    await stores.test.query(`update job_schedule set disabled_at = $1`, [secondsAgo(3_600)]);
+    await stores.instances.leave('v1');
+    await starts('v2', [B]);
+    await takeOver('v2', [B]);
+    expect(await holds('b')).toMatchObject({ enabled: false, disabled_at: secondsAgo(3_600) });
+  });
+
+  it('that were over before a rollback are over after it', async () => {
+    await starts('v1', [A]);
+    await stores.test.query(`update job_schedule set paused_at = $1`, [secondsAgo(7_200)]);
+    await stores.instances.leave('v1');
+    await starts('v2', [B]);
+    await takeOver('v2', [B]);
+    await stores.test.query(`update job_schedule set paused_until = $1 where name = 'b'`, [secondsAgo(3_600)]);
+    await stores.test.query(`update job_schedule set paused_at = null, paused_until = null where name = 'b'`);
+    await stores.instances.leave('v2');
+    await starts('v1-again', [A]);
+    await takeOver('v1-again', [A]);
+    const { earlier_holds: earlier } = await holds('a');
+    expect(earlier).toHaveLength(1);
+    expect(Date.parse(earlier[0]!.until)).toBe(secondsAgo(3_600).getTime());
+  });
+});
