@@ -17,6 +17,7 @@ export function insertDue({ jobRuns, jobSchedule }: Tables, candidates: string, 
               schedule.name is not null and (
                 schedule.cron <> due.cron or schedule.time_zone <> due.time_zone
                 or schedule.yields_to is not null or schedule.removed_at is not null) as outdated,
+              coalesce(due.fire_time <= schedule.decided_until, false) as decided,
               due.starts_at > clock.now as early,
               case
                 when not schedule.enabled then 'disabled'
@@ -45,11 +46,13 @@ export function insertDue({ jobRuns, jobSchedule }: Tables, candidates: string, 
               case
                 when taken then 'taken'
                 when outdated then 'outdated'
+                -- Covered by a gap, or of a time in which another schedule held: whoever asks has an old timeline.
+                when decided then 'taken'
                 when early then 'early'
                 when held is not null or busy_since <= starts_at then 'skipped'
                 when busy_since is not null then 'waiting'
                 when overlap = 'forbid' and 1 < row_number() over (
-                  partition by job_name, taken or early order by fire_time) then 'waiting'
+                  partition by job_name, taken or decided or early order by fire_time) then 'waiting'
                 else 'claimed'
               end as verdict,
               coalesce(held, case when busy_since <= starts_at then 'overlap' end) as reason

@@ -139,7 +139,10 @@ describe('G5 what an operator decided', () => {
     ['paused', 'paused_at = now()'],
   ])('is read in the claim itself: %s (%s)', async (reason, change) => {
     const job = newJob();
-    await stores.test.query(`insert into job_schedule (name, cron, time_zone, policies) values ($1, '* * * * * *', 'UTC', '{}')`, [job]);
+    await stores.test.query(
+      `insert into job_schedule (name, cron, time_zone, policies, decided_until) values ($1, '* * * * * *', 'UTC', '{}', now() - interval '1 minute')`,
+      [job],
+    );
     await stores.test.query(`update job_schedule set ${change} where name = $1`, [job]);
     expect(await verdicts([due(job, secondsAgo(1))])).toEqual(['skipped']);
     expect(await rowsOf(job)).toMatchObject([{ status: 'skipped', reason }]);
@@ -148,7 +151,8 @@ describe('G5 what an operator decided', () => {
   it('a pause that is over holds nothing up', async () => {
     const job = newJob();
     await stores.test.query(
-      `insert into job_schedule (name, cron, time_zone, policies, paused_at, paused_until) values ($1, '* * * * * *', 'UTC', '{}', now(), now() - interval '1 second')`,
+      `insert into job_schedule (name, cron, time_zone, policies, decided_until, paused_at, paused_until)
+       values ($1, '* * * * * *', 'UTC', '{}', now() - interval '1 minute', now(), now() - interval '1 second')`,
       [job],
     );
     expect(await verdicts([due(job, secondsAgo(1))])).toEqual(['claimed']);
