@@ -7,8 +7,11 @@ import type { Query } from './query.js';
 import { changingSchedules } from './schedule-changes.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 
-/** Records what the schedules that are being replaced leave undecided. */
-export type Replace = (replaced: readonly ReplacedSchedule[]) => Promise<void>;
+/**
+ * Records what the schedules that are being replaced leave undecided, once their jobs are held.
+ * @returns up to when: from there on the new ones hold
+ */
+export type Replace = (replaced: readonly ReplacedSchedule[]) => Promise<Date>;
 
 /** A change of schedules, in which some may be replaced by others: nothing of them is claimed or decided meanwhile. */
 export function replacingSchedules<Result>(
@@ -19,9 +22,9 @@ export function replacingSchedules<Result>(
   const { tables } = database;
   let gaps: { jobName: string; gap: MissedGap }[] = [];
   const replaceOn = (query: Query): Replace => async (replaced) => {
-    if (replaced.length === 0) return;
-    const decided = await decidedSpans(query, tables, replaced.map(({ name, decidedUntil }) => ({ name, from: decidedUntil })));
     const [clock] = await query<{ now: Date }>('select clock_timestamp() as now');
+    if (replaced.length === 0) return clock!.now;
+    const decided = await decidedSpans(query, tables, replaced.map(({ name, decidedUntil }) => ({ name, from: decidedUntil })));
     gaps = replaced.flatMap((schedule) => {
       const gap = planReplaced(schedule, decided.get(schedule.name)!, clock!.now.getTime());
       return gap ? [{ jobName: schedule.name, gap }] : [];
@@ -31,6 +34,7 @@ export function replacingSchedules<Result>(
       tables,
       gaps.map(({ jobName, gap }) => ({ jobName, fireTime: gap.until, status: 'skipped', reason: gap.reason, gap })),
     );
+    return clock!.now;
   };
   return partitions.makingSure(
     () => gaps.map(({ gap }) => new Date(gap.until)),

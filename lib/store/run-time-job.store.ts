@@ -67,7 +67,7 @@ export class RunTimeJobStore {
       const toStore = change(found);
       const { expression, timeZone } = toStore.job.schedule;
       const edited = found.cron !== expression || found.timeZone !== timeZone;
-      if (edited) await replace([found]);
+      const from = edited ? await replace([found]) : null;
       await query(
         `update ${database.tables.jobSchedule}
          set    cron = $2,
@@ -79,10 +79,10 @@ export class RunTimeJobStore {
                 data = $8,
                 revision = $9,
                 declared_at = clock_timestamp(),
-                effective_from = case when $10 then clock_timestamp() else effective_from end,
-                decided_until = case when $10 then clock_timestamp() else decided_until end
+                effective_from = coalesce($10, effective_from),
+                decided_until = coalesce($10, decided_until)
          where  name = $1`,
-        [...valuesOf(toStore), revision, edited],
+        [...valuesOf(toStore), revision, from],
       );
       return found;
     });

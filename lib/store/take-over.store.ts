@@ -39,9 +39,9 @@ export class TakeOverStore {
       const free = await this.free(query, jobs, instanceId);
       if (free.length === 0) return [];
       await holdJobs(query, database, free.flatMap(({ name, holder }) => [name, holder]));
-      await replace(free.flatMap(({ replaced }) => replaced ?? []));
+      const from = await replace(free.flatMap(({ replaced }) => replaced ?? []));
       await this.carryOver(query, free.filter(({ renamed }) => renamed));
-      return this.write(query, jobs, free, revision);
+      return this.write(query, jobs, free, from, revision);
     });
   }
 
@@ -93,7 +93,7 @@ export class TakeOverStore {
     );
   }
 
-  private async write(query: Query, jobs: readonly JobDefinition[], free: readonly FreeJob[], revision: number): Promise<StoredJob[]> {
+  private async write(query: Query, jobs: readonly JobDefinition[], free: readonly FreeJob[], from: Date, revision: number): Promise<StoredJob[]> {
     const { jobSchedule } = this.database.tables;
     const definitions = new Map(jobs.map((job) => [job.name, job]));
     const taken = free.map((job) => ({ ...job, schedule: definitions.get(job.name)!.schedule }));
@@ -101,8 +101,8 @@ export class TakeOverStore {
       `update ${jobSchedule} taken
        set    cron = free.cron,
               time_zone = free.time_zone,
-              effective_from = case when free.renamed then holder.effective_from else clock_timestamp() end,
-              decided_until = case when free.renamed then holder.decided_until else clock_timestamp() end,
+              effective_from = case when free.renamed then holder.effective_from else $7 end,
+              decided_until = case when free.renamed then holder.decided_until else $7 end,
               enabled = holder.enabled,
               disabled_at = holder.disabled_at,
               paused_at = holder.paused_at,
@@ -122,6 +122,7 @@ export class TakeOverStore {
         taken.map(({ schedule }) => schedule.expression),
         taken.map(({ schedule }) => schedule.timeZone),
         taken.map(({ renamed }) => renamed),
+        from,
       ],
     );
     await query(
