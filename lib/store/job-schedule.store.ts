@@ -46,6 +46,7 @@ export class JobScheduleStore {
   async declare(jobs: readonly JobDefinition[], presence: Presence | null): Promise<SeenSchedules> {
     return changingSchedules(this.database, async (query, revision) => {
       if (presence) await this.instances.announce(presence, query);
+      await this.giveNamesBack(query, jobs, revision);
       await this.write(query, jobs, revision);
       const rows = await query<StoredJobRow>(
         `select ${STORED_JOB_COLUMNS}
@@ -59,16 +60,37 @@ export class JobScheduleStore {
     });
   }
 
+  /** A former name that is declared beside the later one is a new job's: it waits for nobody, and has no past and no pause. */
+  private async giveNamesBack(query: Query, jobs: readonly JobDefinition[], revision: number): Promise<void> {
+    await query(
+      `update ${this.database.tables.jobSchedule}
+       set    yields_to = null,
+              enabled = true,
+              disabled_at = null,
+              paused_at = null,
+              paused_until = null,
+              paused_by = null,
+              paused_reason = null,
+              earlier_holds = '[]',
+              effective_from = clock_timestamp(),
+              decided_until = clock_timestamp(),
+              revision = $1
+       where  name = any ($2::text[])
+       and    yields_to = any ($2::text[])`,
+      [revision, jobs.map(({ name }) => name)],
+    );
+  }
+
   private async write(query: Query, jobs: readonly JobDefinition[], revision: number): Promise<void> {
     const { jobSchedule } = this.database.tables;
     await query(
       `insert into ${jobSchedule} as stored (name, cron, time_zone, owner, policies, revision, yields_to)
        select declared.name, declared.cron, declared.time_zone, declared.owner, declared.policies, $1,
-             (select former.name
+             (select nullif(coalesce(former.yields_to, former.name), declared.name)
               from   ${jobSchedule} former
               join   jsonb_array_elements_text(declared.previously) with ordinality as name (name, position) on name.name = former.name
-              where  former.yields_to is null
-              and    former.removed_at is null
+              where  former.removed_at is null
+              and    coalesce(former.yields_to, former.name) <> all ($2::text[])
               order  by position
               limit  1)
        from   unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::jsonb[], $7::jsonb[])

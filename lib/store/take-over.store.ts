@@ -125,13 +125,14 @@ export class TakeOverStore {
         from,
       ],
     );
+    // So do other names that waited for it: only one of them all holds the schedule.
     await query(
       `update ${jobSchedule} former
        set    yields_to = free.name,
               revision = $1
        from   unnest($2::text[], $3::text[]) as free (name, holder)
-       where  former.name = free.holder
-       and    free.name <> free.holder`,
+       where  free.holder in (former.name, former.yields_to)
+       and    free.name not in (former.name, free.holder)`,
       [revision, free.map(({ name }) => name), free.map(({ holder }) => holder)],
     );
     const rows = await query<StoredJobRow>(`select ${STORED_JOB_COLUMNS} from ${jobSchedule} where revision = $1`, [revision]);

@@ -38,6 +38,7 @@ describe('a former name', () => {
   it('that a new job gets is a job of its own, without a past, beside the one that had it', async () => {
     await renamed();
     await stores.test.query('update job_schedule set decided_until = $1, effective_from = $1', [secondsAgo(7_200)]);
+    await stores.test.query(`update job_schedule set paused_at = now(), enabled = false where name = 'a'`);
     const both = [A, aJob('b', HOURLY)];
     await starts('v3-1', both);
     await starts('v3-2', both);
@@ -45,7 +46,8 @@ describe('a former name', () => {
     await takeOver('v3-1', both);
     await takeOver('v3-2', both);
     expect(await names()).toEqual({ a: null, b: null });
-    const [a] = await stores.test.query<{ decided_until: Date }>(`select decided_until from job_schedule where name = 'a'`);
+    const [a] = await stores.test.query<{ decided_until: Date }>(`select decided_until, enabled, paused_at from job_schedule where name = 'a'`);
+    expect(a).toMatchObject({ enabled: true, paused_at: null });
     expect(a!.decided_until.getTime()).toBeGreaterThanOrEqual(secondsAgo(0).getTime());
   });
 
