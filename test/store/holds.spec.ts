@@ -85,7 +85,10 @@ describe('what is merely late is judged by the time it was due, too', () => {
     const { answers } = await stores.claims.claimDue([aDue('job', secondsAgo(secondsLate), { cron: JOB.schedule.expression, overlap: 'allow' })], 'A');
     return answers[0]!.reason ?? answers[0]!.verdict;
   };
-  beforeEach(() => stores.schedules.declare([JOB], null));
+  beforeEach(async () => {
+    await stores.schedules.declare([JOB], null);
+    await set(`decided_until = ${MINUTES_AGO}`);
+  });
 
   it('a job that was resumed runs what is due from then on', async () => {
     await set(`paused_at = now() - interval '30 seconds', paused_until = now() - interval '10 seconds'`);
@@ -100,5 +103,12 @@ describe('what is merely late is judged by the time it was due, too', () => {
     expect(await claim(40)).toBe('disabled');
     await set('enabled = true');
     expect([await claim(41), await claim(20)]).toEqual(['claimed', 'disabled']);
+  });
+
+  it('also one that was disabled before anybody noted since when', async () => {
+    await set('enabled = false');
+    await set('disabled_at = null');
+    await set('enabled = true');
+    expect(await claim(20)).toBe('disabled');
   });
 });
