@@ -26,7 +26,7 @@ export function insertDue({ jobRuns, jobSchedule }: Tables, candidates: string, 
                   or due.fire_time >= schedule.paused_at and due.fire_time < schedule.paused_until) then 'paused'
                 else (select hold ->> 'reason'
                       from   jsonb_array_elements(schedule.earlier_holds) hold
-                      where  due.fire_time >= (hold ->> 'since')::timestamptz
+                      where  due.fire_time >= coalesce((hold ->> 'since')::timestamptz, '-infinity')
                       and    due.fire_time < (hold ->> 'until')::timestamptz
                       limit  1)
               end as held,
