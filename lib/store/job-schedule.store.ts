@@ -148,23 +148,31 @@ export class JobScheduleStore {
 
   /** Remembers how far jobs are decided, in one statement; never backwards, and never for an expression that was replaced. */
   async remember(watermarks: readonly Watermark[]): Promise<void> {
-    const sorted = [...watermarks].sort((a, b) => (a.job.name < b.job.name ? -1 : 1));
+    const { jobSchedule } = this.database.tables;
     await this.query(
-      `update ${this.database.tables.jobSchedule} schedule
-       set    decided_until = seen.decided_until
-       from  (select *
-              from   unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[])
-                       as seen (name, cron, time_zone, decided_until)) seen
-       where  schedule.name = seen.name
-       and    schedule.cron = seen.cron
-       and    schedule.time_zone = seen.time_zone
+      `with held as materialized (
+         -- Locked in the order of the names, as everybody does: an update alone locks in whatever order it finds them.
+         select seen.*
+         from   ${jobSchedule} schedule
+         join   unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[])
+                  as seen (name, cron, time_zone, decided_until) on seen.name = schedule.name
+         where  schedule.decided_until < seen.decided_until
+         order  by schedule.name
+         for    no key update of schedule
+       )
+       update ${jobSchedule} schedule
+       set    decided_until = held.decided_until
+       from   held
+       where  schedule.name = held.name
+       and    schedule.cron = held.cron
+       and    schedule.time_zone = held.time_zone
        and    schedule.yields_to is null
-       and    schedule.decided_until < seen.decided_until`,
+       and    schedule.decided_until < held.decided_until`,
       [
-        sorted.map(({ job }) => job.name),
-        sorted.map(({ job }) => job.schedule.expression),
-        sorted.map(({ job }) => job.schedule.timeZone),
-        sorted.map(({ decidedUntil }) => new Date(decidedUntil).toISOString()),
+        watermarks.map(({ job }) => job.name),
+        watermarks.map(({ job }) => job.schedule.expression),
+        watermarks.map(({ job }) => job.schedule.timeZone),
+        watermarks.map(({ decidedUntil }) => new Date(decidedUntil).toISOString()),
       ],
     );
   }
