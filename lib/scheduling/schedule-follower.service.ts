@@ -62,7 +62,7 @@ export class ScheduleFollower {
     const { databaseNow, jobs } = await this.schedules.declare(this.presence.jobs, this.options.enabled ? this.presence : null);
     this.time.observe(databaseNow, sentAt);
     this.takeAll(jobs);
-    await this.takeOver();
+    if (this.options.enabled) await this.takeOver();
     for (const stored of this.contested.values()) this.tellContest(stored);
     this.declaring = false;
   }
