@@ -6,8 +6,13 @@ export function storableJson(value: unknown): string | null {
   try {
     const json = JSON.stringify(value) as string | undefined;
     if (json === undefined || json.length > MAX_RESULT) return null;
-    return /\\u(0000|d[89a-f])/i.test(json) ? null : json;
+    return hasWhatJsonbRefuses(json) ? null : json;
   } catch {
     return null;
   }
+}
+
+/** True for the character NUL and for halves of characters. An even number of backslashes before the `u` stands for backslashes. */
+export function hasWhatJsonbRefuses(json: string): boolean {
+  return /(?<!\\)(?:\\\\)*\\u(?:0000|d[89a-f])/i.test(json);
 }

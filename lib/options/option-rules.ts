@@ -51,6 +51,8 @@ export function text(most: number): Rule<string> {
     if (typeof given !== 'string' || given.trim() === '') return expected('a text', given);
     if (given !== given.trim()) return expected('a text without blanks around it', given);
     if (/\p{Cc}/u.test(given)) return expected('a text without control characters', given);
+    // PostgreSQL would keep another text than was given.
+    if (/\p{Cs}/u.test(given)) return expected('a text without halves of characters', given);
     // Characters as PostgreSQL counts them.
     const length = [...given].length;
     return length <= most ? { value: given } : { problem: `expected at most ${most} characters, got ${length}` };

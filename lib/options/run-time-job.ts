@@ -1,4 +1,5 @@
 import type { JobDefinition } from '../domain/job-definition.js';
+import { hasWhatJsonbRefuses } from '../domain/stored-json.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import type { ResolvedJobDefaults } from './defaults.js';
 import type { DistributedCronOptions } from './job-options.js';
@@ -75,7 +76,7 @@ function problemsOfData(data: unknown): string[] {
   try {
     const json = JSON.stringify(data) as string | undefined;
     if (json === undefined) return ['data: expected something that JSON can hold.'];
-    if (json.includes('\\u0000')) return ['data: PostgreSQL stores no text with the character NUL.'];
+    if (hasWhatJsonbRefuses(json)) return ['data: PostgreSQL stores no text with the character NUL or halves of characters.'];
     return json.length > MOST_DATA ? [`data: expected at most ${MOST_DATA} characters of JSON, got ${json.length}.`] : [];
   } catch (error) {
     return [`data: expected something that JSON can hold (${(error as Error).message}).`];
