@@ -27,7 +27,7 @@ export class RunTimeJobStore {
   async add(toStore: RunTimeJobToStore): Promise<StoredJob | null> {
     return changingSchedules(this.database, async (query, revision) => {
       const there = await this.stored(query, toStore.job.name);
-      if (there && !there.removed) return there;
+      if (there && !there.removed && (there.runTime || (await this.isDeclared(query, there.name)))) return there;
       await query(
         `insert into ${this.database.tables.jobSchedule} (name, cron, time_zone, owner, policies, handler, options, data, revision)
          values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
@@ -108,6 +108,12 @@ export class RunTimeJobStore {
       );
       return found;
     });
+  }
+
+  /** A name that no live instance's code has any more is free. */
+  private async isDeclared(query: Query, name: string): Promise<boolean> {
+    const rows = await query(`select from ${this.database.tables.jobInstances} where alive_until > clock_timestamp() and jobs ? $1`, [name]);
+    return rows.length > 0;
   }
 
   private async found(query: Query, name: string): Promise<Found> {
