@@ -36,6 +36,8 @@ export class ScheduleFollower {
   /** Every change up to this revision has been looked at. */
   private seen = 0;
   private declaring = true;
+  /** Monotonic time before which this instance takes nothing over. */
+  private takesOverFrom = 0;
 
   constructor(
     @Inject(SCHEDULER_OPTIONS) private readonly options: ResolvedSchedulerOptions,
@@ -90,11 +92,20 @@ export class ScheduleFollower {
     const sentAt = monotonicNow();
     const { databaseNow, present, company, jobs } = await this.schedules.lookIn(this.presence, this.seen);
     this.time.observe(databaseNow, sentAt);
-    if (!present) await this.instances.announce(this.presence);
+    if (!present) await this.comeBack();
     this.takeAll(jobs);
-    await this.takeOver();
+    if (monotonicNow() >= this.takesOverFrom) await this.takeOver();
     await this.unregistered.look(company);
     return this.options.pollIntervalMs;
+  }
+
+  /**
+   * This instance was taken for gone. Perhaps all were, because the database was: those that are not back yet are given
+   * the time to be, or the first one would take over from live ones.
+   */
+  private async comeBack(): Promise<void> {
+    await this.instances.announce(this.presence);
+    this.takesOverFrom = monotonicNow() + this.presence.aliveMs;
   }
 
   private async takeOver(): Promise<void> {

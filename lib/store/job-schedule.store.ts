@@ -130,6 +130,7 @@ export class JobScheduleStore {
          update ${jobInstances}
          set    alive_until = clock_timestamp() + $2 * interval '1 millisecond'
          where  id = $1
+         and    alive_until > clock_timestamp()
          returning id
        )
        select clock_timestamp() as now,
