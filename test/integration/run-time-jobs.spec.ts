@@ -66,6 +66,16 @@ describe('a job made at run time', () => {
     expect(second.get(JobRegistry).get('acme')!.definition).toMatchObject({ missed: 'all', leaseMs: 30_000, schedule: { timeZone: 'Europe/Berlin' } });
   });
 
+  it('keeps the zone it was made in, whatever the default of who runs or changes it', async () => {
+    const first = await startApp(database, { providers: [reportsOf('first')] }, { pollInterval: 200, defaults: { timeZone: 'Europe/Berlin' } });
+    await first.get(JobRegistry).add({ name: 'acme', ...EVERY_SECOND });
+    await first.close();
+    const second = await replica('second');
+    await nextRun(second, 'acme');
+    await second.get(JobRegistry).update('acme', { data: 2 });
+    expect(await database.query(`select time_zone from job_schedule where name = 'acme'`)).toEqual([{ time_zone: 'Europe/Berlin' }]);
+  });
+
   it('changes on all of them, and what is decided stays decided', async () => {
     const [one, other] = await Promise.all([replica('one'), replica('other')]);
     await one.get(JobRegistry).add({ name: 'acme', ...EVERY_SECOND, data: 1, owner: 'reports' });

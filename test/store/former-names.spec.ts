@@ -74,6 +74,22 @@ describe('a former name', () => {
   });
 });
 
+describe('a job that H spreads by its name', () => {
+  it('has other fire times under another name: what is past is recorded under the old one, and nothing of it is run', async () => {
+    const [old, renamed] = [aJob('a', 'H * * * *'), aJob('b', 'H * * * *', { previously: ['a'] })];
+    await starts('v1', [old]);
+    await stores.test.query('update job_schedule set decided_until = $1, effective_from = $1', [secondsAgo(7_200)]);
+    await stores.instances.leave('v1');
+    await starts('v2', [renamed]);
+    await takeOver('v2', [renamed]);
+    const [b] = await stores.test.query<{ decided_until: Date }>(`select decided_until from job_schedule where name = 'b'`);
+    expect(b!.decided_until.getTime()).toBeGreaterThanOrEqual(secondsAgo(0).getTime());
+    expect(await stores.test.query('select job_name, reason, gap_count from job_runs')).toEqual([
+      { job_name: 'a', reason: 'superseded by an edit', gap_count: 2 },
+    ]);
+  });
+});
+
 describe('pauses in a rename', () => {
   const holds = async (name: string) =>
     (
