@@ -34,6 +34,11 @@ export function readHashed(field: CronField, item: string, source: CronSource): 
   return readRange(field, from + (hash % Math.min(step, size)), to, step);
 }
 
+/** True when the fire times of the expression depend on its job's name. */
+export function isSpreadByName(expression: string): boolean {
+  return expression.split(/[\s,]+/).some((item) => HASHED.test(item));
+}
+
 function lastCommon(field: CronField): number {
   return field.key === 'dayOfMonth' ? LAST_COMMON_DAY : field.last;
 }

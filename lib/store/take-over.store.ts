@@ -1,3 +1,4 @@
+import { isSpreadByName } from '../domain/cron-hash.js';
 import type { JobDefinition } from '../domain/job-definition.js';
 import type { ReplacedSchedule } from '../domain/replaced-schedule.js';
 import type { PartitionStore } from './partition.store.js';
@@ -67,15 +68,19 @@ export class TakeOverStore {
        order  by stored.name`,
       [jobs.map(({ name }) => name), jobs.map(({ schedule }) => schedule.expression), jobs.map(({ schedule }) => schedule.timeZone), instanceId],
     );
-    return rows.map((row) => ({
-      name: row.name,
-      holder: row.holder ?? row.name,
-      renamed: row.yields && row.holder !== null && !row.edited,
-      replaced:
-        row.edited && row.holder !== null
-          ? { name: row.holder, cron: row.cron!, timeZone: row.time_zone!, decidedUntil: row.decided_until!.getTime() }
-          : null,
-    }));
+    return rows.map((row) => {
+      // What H stands for is another number under another name.
+      const edited = row.edited || (row.yields && row.cron !== null && isSpreadByName(row.cron));
+      return {
+        name: row.name,
+        holder: row.holder ?? row.name,
+        renamed: row.yields && row.holder !== null && !edited,
+        replaced:
+          edited && row.holder !== null
+            ? { name: row.holder, cron: row.cron!, timeZone: row.time_zone!, decidedUntil: row.decided_until!.getTime() }
+            : null,
+      };
+    });
   }
 
   /** What was decided under the other name is decided: a row under the new one says so. */
