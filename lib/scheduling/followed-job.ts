@@ -23,12 +23,15 @@ export function followedJob(
   handlers: Declarations['handlers'],
   defaults: ResolvedJobDefaults,
 ): Followed {
-  if (stored.removed) return { kind: 'none' };
+  if (stored.removed || (stored.runTime && stored.yieldsTo !== null)) return { kind: 'none' };
   try {
     if (!stored.runTime) return declared ? followDeclared(stored, declared) : { kind: 'none' };
     const found = handlers.get(stored.runTime.handler);
     if (!found) return { kind: 'none' };
-    const definition = storedDefinition({ ...stored.runTime, name: stored.name, cron: stored.cron }, found.declaredBy, defaults);
+    const { options, data } = stored.runTime;
+    // Not the default zone of this instance: all follow the one that is stored.
+    const given = { name: stored.name, cron: stored.cron, options: { ...options, timeZone: stored.timeZone }, data };
+    const definition = storedDefinition(given, found.declaredBy, defaults);
     return { kind: 'scheduled', job: { definition, handler: found.handler } };
   } catch (error) {
     if (!(error instanceof SchedulerError)) throw error;
