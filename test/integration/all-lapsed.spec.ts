@@ -31,7 +31,7 @@ it('in an outage of the database nobody is gone: who is back first does not take
   await startApp(database, { providers: [version('0 3 * * *')] }, { pollInterval: '2s' });
   await startApp(database, { providers: [version('0 4 * * *')] }, { pollInterval: '1s' });
   // The old one has just looked in: the new one is the first to look in after what comes.
-  const [{ alive_until: before }] = (await presences()) as [{ alive_until: Date }];
+  const before = (await presences())[0]!.alive_until;
   await eventually('the old one to look in', async () => (await presences())[0]!.alive_until > before);
   await database.query(`update job_instances set alive_until = now() - interval '1 second'`);
   await eventually('both to be back', async () => (await presences()).every(({ here }) => here));

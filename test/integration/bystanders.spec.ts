@@ -66,6 +66,14 @@ describe('a job made at run time', () => {
     expect(await database.query(`select data from job_schedule where name = 'words'`)).toEqual([{ data: 'it is written \\u0000' }]);
   });
 
+  it('G11 is refused when what it may catch up is forgotten before', async () => {
+    const app = await startApp(database, { providers: [version('0 3 * * *', { name: 'job' })] }, { retention: '7d' });
+    const jobs = app.get(JobRegistry);
+    await expect(jobs.add({ name: 'old', cron: '0 5 * * *', handler: 'report', catchUpWindow: '7d' })).rejects.toThrow(/JobRegistry.add: job "old": catchUpWindow .* retention/);
+    await jobs.add({ name: 'old', cron: '0 5 * * *', handler: 'report', catchUpWindow: '6d' });
+    await expect(jobs.update('old', { catchUpWindow: '30d' })).rejects.toThrow(/retention/);
+  });
+
   it('may have any name and odd keys in its data', async () => {
     const app = await startApp(database, { providers: [version('0 3 * * *', { name: 'job' })] }, { pollInterval: 200 });
     const name = `it's "100%" $1 \u202eñ漢😀`;
