@@ -4,6 +4,7 @@ import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import type { ResolvedJobDefaults } from './defaults.js';
 import type { DistributedCronOptions } from './job-options.js';
 import { resolveJob } from './resolve-job.js';
+import { problemsOfRetention } from './retention.js';
 
 /** A job made at run time. Its options are those of `@DistributedCron`, as far as they can be stored. */
 export interface RunTimeJob extends Omit<DistributedCronOptions, 'name' | 'previously'> {
@@ -23,6 +24,8 @@ export interface RunTimeContext {
   /** The handlers that live instances have. */
   readonly handlers: readonly string[];
   readonly defaults: ResolvedJobDefaults;
+  /** How long history is kept, milliseconds; null for always. */
+  readonly retentionMs: number | null;
 }
 
 /** More than that belongs into a table of the application's. Characters of JSON. */
@@ -39,6 +42,7 @@ export function resolveRunTimeJob(given: RunTimeJob, context: RunTimeContext) {
   const problems = [...problemsOfHandler(handler, context.handlers), ...problemsOfStoring(options, data)].map((problem) => `${place}: ${problem}`);
   try {
     const job = storedDefinition({ name, cron, options, data }, context.calledAs, context.defaults);
+    problems.push(...problemsOfRetention(job, context.retentionMs));
     if (problems.length === 0) return { job, parts: { handler, options: options as Record<string, unknown>, data } };
   } catch (error) {
     if (!(error instanceof InvalidOptionsError)) throw error;
