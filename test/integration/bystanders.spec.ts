@@ -42,6 +42,16 @@ describe('an instance that is not enabled', () => {
   });
 });
 
+describe('a handler', () => {
+  it.each(['', 'nul \0', 'half \ud800', 'x'.repeat(201)])('is refused in words when its name cannot be stored (%j)', async (name) => {
+    class Reports {
+      @DistributedCronHandler(name)
+      send() {}
+    }
+    await expect(startApp(database, { providers: [Reports] })).rejects.toThrow(/Reports.send: @DistributedCronHandler: name: expected /);
+  });
+});
+
 describe('a job made at run time', () => {
   it('may have the name of one that no code declares any more', async () => {
     const first = await startApp(database, { providers: [version('0 3 * * *', { name: 'job' })] });
