@@ -3,6 +3,7 @@ import { CRON_METADATA, HANDLER_METADATA, SCHEDULER_OPTIONS } from '../distribut
 import type { JobDefinition } from '../domain/job-definition.js';
 import { InvalidJobsError } from '../errors/invalid-jobs.error.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
+import { text } from '../options/option-rules.js';
 import { resolveJob } from '../options/resolve-job.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { problemsOfRetention } from '../options/retention.js';
@@ -10,6 +11,9 @@ import { bySharedDeclarations, DecoratedMethods, inherits, type DecoratedMethod 
 import type { CronDeclaration } from './distributed-cron.decorator.js';
 import { HandlerFactory } from './handler.factory.js';
 import type { Declarations, RegisteredJob, RunTimeHandler } from './known-jobs.js';
+
+/** As the name of a job is read: both are stored. */
+const handlerName = text(200);
 
 /** Gathers what the decorators declare, at module init, and finds everything wrong with it at once. */
 @Injectable()
@@ -71,9 +75,14 @@ export class JobExplorer {
     const handlers = new Map<string, RunTimeHandler>();
     for (const method of this.methods.find<unknown>(HANDLER_METADATA)) {
       const declaredBy = placeOf(method);
-      for (const name of method.declarations) {
-        if (typeof name !== 'string' || name.trim() === '') problems.push(`${declaredBy}: @DistributedCronHandler expects a name, got ${JSON.stringify(name)}.`);
-        else if (handlers.has(name)) problems.push(`Handler "${name}" is declared by both ${handlers.get(name)!.declaredBy} and ${declaredBy}; names must be unique.`);
+      for (const given of method.declarations) {
+        const reading = handlerName(given);
+        if ('problem' in reading) {
+          problems.push(`${declaredBy}: @DistributedCronHandler: name: ${reading.problem}.`);
+          continue;
+        }
+        const name = reading.value;
+        if (handlers.has(name)) problems.push(`Handler "${name}" is declared by both ${handlers.get(name)!.declaredBy} and ${declaredBy}; names must be unique.`);
         else handlers.set(name, { handler: this.handlers.create(method.wrapper, method.methodName), declaredBy });
       }
     }
