@@ -16,6 +16,8 @@ export interface Candidate {
   readonly job: JobDefinition;
   readonly fireTime: number;
   readonly startsAt: number;
+  /** Asked for by name, also before the watermark. @default false */
+  readonly byHand?: boolean;
 }
 
 /** What became of a batch. */
@@ -42,7 +44,7 @@ export class ClaimService {
   async claimDue(candidates: readonly Candidate[]): Promise<ClaimResult> {
     if (candidates.length === 0) return { owned: [], verdicts: [] };
     const jobs = new Map(candidates.map(({ job }) => [job.name, job]));
-    const due = candidates.map(({ job, fireTime, startsAt }) => ({
+    const due = candidates.map(({ job, fireTime, startsAt, byHand = false }) => ({
       jobName: job.name,
       fireTime: new Date(fireTime),
       startsAt: new Date(startsAt),
@@ -50,6 +52,7 @@ export class ClaimService {
       timeZone: job.schedule.timeZone,
       overlap: job.overlap,
       leaseMs: job.leaseMs,
+      byHand,
     }));
     const answered = await this.ask(jobs, () => this.store.claimDue(due, this.instanceId));
     const verdicts = new Map(answered.answers.map((answer) => [key(answer), answer.verdict]));

@@ -17,7 +17,7 @@ export function insertDue({ jobRuns, jobSchedule }: Tables, candidates: string, 
               schedule.name is not null and (
                 schedule.cron <> due.cron or schedule.time_zone <> due.time_zone
                 or schedule.yields_to is not null or schedule.removed_at is not null) as outdated,
-              coalesce(due.fire_time <= schedule.decided_until, false) as decided,
+              coalesce(due.fire_time <= schedule.decided_until and not due.by_hand, false) as decided,
               due.starts_at > clock.now as early,
               case
                 when not schedule.enabled then 'disabled'
@@ -129,8 +129,8 @@ export function startWaiting({ jobRuns, jobSchedule }: Tables, candidates: strin
 /** The candidates as a table: property by property, as they are named in TypeScript. */
 function recordset(candidates: string, alias: string): string {
   return `(select "jobName" as job_name, "fireTime" as fire_time, "startsAt" as starts_at, cron, "timeZone" as time_zone, attempt, overlap,
-                  "leaseMs" as lease_ms
+                  "leaseMs" as lease_ms, coalesce("byHand", false) as by_hand
            from   jsonb_to_recordset(${candidates})
                     as given ("jobName" text, "fireTime" timestamptz, "startsAt" timestamptz, cron text, "timeZone" text, attempt integer,
-                              overlap text, "leaseMs" integer)) ${alias}`;
+                              overlap text, "leaseMs" integer, "byHand" boolean)) ${alias}`;
 }

@@ -16,6 +16,8 @@ export interface DueOccurrence extends RunKey {
   readonly timeZone: string;
   readonly overlap: OverlapPolicy;
   readonly leaseMs: number;
+  /** Somebody asks for just this one, also of a time before the job was there. @default false */
+  readonly byHand?: boolean;
 }
 
 /** A run that waits for its next attempt, as it was seen. */

@@ -28,7 +28,7 @@ export async function runJob(app: INestApplicationContext, jobName: string, opti
   if (!job) throw new Error(`There is no job "${jobName}"; there are ${registry.names().join(', ') || 'none'}.`);
   const fireTime = options.fireTime?.getTime() ?? job.schedule.previousBefore(app.get(DatabaseTime, { strict: false }).now());
   if (fireTime === null) throw new Error(`Job "${jobName}" has never been due; give a fireTime.`);
-  const { owned, verdicts } = await app.get(ClaimService, { strict: false }).claimDue([{ job, fireTime, startsAt: fireTime }]);
+  const { owned, verdicts } = await app.get(ClaimService, { strict: false }).claimDue([{ job, fireTime, startsAt: fireTime, byHand: true }]);
   if (owned.length === 0) throw new Error(`${jobName} of ${new Date(fireTime).toISOString()} cannot be run: it is ${verdicts[0]}.`);
   const ended = firstValueFrom(
     app
