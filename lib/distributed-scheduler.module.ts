@@ -28,6 +28,7 @@ import { SchedulerLogger } from './logging/scheduler-logger.js';
 import { ClockWatchService } from './maintenance/clock-watch.service.js';
 import { PartitionsService } from './maintenance/partitions.service.js';
 import { ReaperService } from './maintenance/reaper.service.js';
+import { WaitingRuns } from './maintenance/waiting-runs.service.js';
 import { asyncOptionsProviders } from './options/async-options.js';
 import { resolveSchedulerOptions, type ResolvedSchedulerOptions } from './options/resolve-options.js';
 import type { DistributedSchedulerAsyncOptions, DistributedSchedulerOptions } from './options/scheduler-options.js';
@@ -79,6 +80,7 @@ const SERVICES: Provider[] = [
   Timelines,
   ClaimOrder,
   CatchUpService,
+  WaitingRuns,
   WatermarkService,
   ScheduleFollower,
   UnregisteredJobs,

@@ -66,6 +66,8 @@ export class Duties {
         this.reaper.wakeWithin(event.retryInMs);
         this.reaper.runEnded();
         return this.ticker.runEnded();
+      case 'run.queued':
+        return this.reaper.wake();
       case 'run.missed':
         this.reaper.wake();
         return this.ticker.runEnded();

@@ -3,7 +3,7 @@ import type { ClockChange } from '../domain/clock-change-preview.js';
 import { formatDuration } from '../domain/duration.js';
 import type { RunKey } from '../domain/run.js';
 import type { StoredError } from '../domain/stored-error.js';
-import type { EventOf, SchedulerEvent } from '../events/scheduler-event.js';
+import type { BackfillFacts, EventOf, SchedulerEvent } from '../events/scheduler-event.js';
 import { zonedTime } from './zoned-time.js';
 
 /** One line of log. */
@@ -40,6 +40,23 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
       return { level: 'log', text: `${run(event)} handed back: another instance goes on` };
     case 'run.skipped':
       return { level: 'log', text: `${run(event)} skipped: ${event.reason}` };
+    case 'run.queued':
+      return { level: 'debug', text: `${run(event)} queued (${event.trigger})` };
+    case 'backfill.started':
+      return {
+        level: 'log',
+        text: `${backfill(event)} from ${event.from.toISOString()} to ${event.to.toISOString()}: ${event.willRun} of ${count(event.occurrences, 'occurrence')} to be run`,
+      };
+    case 'backfill.finished':
+      return {
+        level: event.dead > 0 ? 'warn' : 'log',
+        text: `${backfill(event)} finished: ${event.done} done, ${event.dead} dead, ${event.leftAlone} left alone of ${count(event.total, 'occurrence')}`,
+      };
+    case 'backfill.cancelled':
+      return {
+        level: 'warn',
+        text: `${backfill(event)} cancelled${event.by ? ` by ${event.by}` : ''}${event.reason ? ` (${event.reason})` : ''}: ${count(event.cancelled, 'queued run')} will not start, ${event.running} running go on`,
+      };
     case 'run.missed':
       return {
         level: 'warn',
@@ -167,6 +184,10 @@ function iso(millis: number): string {
 
 function run({ jobName, fireTime }: RunKey): string {
   return `${jobName} of ${fireTime.toISOString()}`;
+}
+
+function backfill({ jobName, id }: BackfillFacts): string {
+  return `Backfill ${id} of ${jobName}`;
 }
 
 function count(many: number, what: string): string {

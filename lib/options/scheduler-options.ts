@@ -28,7 +28,10 @@ export interface DistributedSchedulerOptions {
   migrate?: boolean;
   /** Job options for every job that does not set them itself. */
   defaults?: JobDefaults;
-  /** Runs this instance has in hand at most; what does not fit is left to others. @default 20 */
+  /**
+   * Runs this instance has in hand at most; what does not fit is left to others. Of 2 and more, a quarter and at least one
+   * is kept for live occurrences: what is caught up or backfilled never takes the last. @default 20
+   */
   maxConcurrentRuns?: number;
   /** Connections of the pool that claims and completes runs. @default 3 */
   poolSize?: number;

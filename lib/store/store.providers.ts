@@ -1,4 +1,5 @@
 import type { Provider } from '@nestjs/common';
+import { BackfillStore } from './backfill.store.js';
 import { CatchUpStore } from './catch-up.store.js';
 import { ClaimStore } from './claim.store.js';
 import { JobInstanceStore } from './job-instance.store.js';
@@ -17,7 +18,7 @@ import { TakeOverStore } from './take-over.store.js';
 
 /** The stores and repositories, on the module's own connections. */
 export const STORE_PROVIDERS: Provider[] = [
-  ...[SchemaStore, PartitionStore, JobInstanceStore, JobRunStore, ReaperStore, ReceiptStore].map((store) => ({
+  ...[SchemaStore, PartitionStore, JobInstanceStore, JobRunStore, ReaperStore, ReceiptStore, BackfillStore].map((store) => ({
     provide: store,
     inject: [SchedulerDatabase],
     useFactory: (database: SchedulerDatabase) => new store(database),

@@ -1,4 +1,5 @@
 import { resolveSchedulerOptions } from '../../lib/options/resolve-options.js';
+import { BackfillStore } from '../../lib/store/backfill.store.js';
 import { CatchUpStore } from '../../lib/store/catch-up.store.js';
 import { ClaimStore } from '../../lib/store/claim.store.js';
 import { JobInstanceStore } from '../../lib/store/job-instance.store.js';
@@ -29,6 +30,7 @@ export interface Stores {
   readonly reaper: ReaperStore;
   readonly receipts: ReceiptStore;
   readonly catchUps: CatchUpStore;
+  readonly backfills: BackfillStore;
   close(): Promise<void>;
 }
 
@@ -56,6 +58,7 @@ export async function openStores(): Promise<Stores> {
     reaper: new ReaperStore(database),
     receipts: new ReceiptStore(database),
     catchUps: new CatchUpStore(database, partitions),
+    backfills: new BackfillStore(database),
     close: async () => {
       await database.close();
       await test.drop();
