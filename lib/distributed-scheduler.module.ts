@@ -34,6 +34,7 @@ import { resolveSchedulerOptions, type ResolvedSchedulerOptions } from './option
 import type { DistributedSchedulerAsyncOptions, DistributedSchedulerOptions } from './options/scheduler-options.js';
 import { DatabaseTime } from './runtime/database-time.js';
 import { createInstanceId } from './runtime/instance-id.js';
+import { BackfillService } from './scheduling/backfill.service.js';
 import { CatchUpService } from './scheduling/catch-up.service.js';
 import { ClaimOrder } from './scheduling/claim-order.js';
 import { ScheduleFollower } from './scheduling/schedule-follower.service.js';
@@ -80,6 +81,7 @@ const SERVICES: Provider[] = [
   Timelines,
   ClaimOrder,
   CatchUpService,
+  BackfillService,
   WaitingRuns,
   WatermarkService,
   ScheduleFollower,

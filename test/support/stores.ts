@@ -1,4 +1,6 @@
 import { resolveSchedulerOptions } from '../../lib/options/resolve-options.js';
+import { BackfillCancelStore } from '../../lib/store/backfill-cancel.store.js';
+import { BackfillFeedStore } from '../../lib/store/backfill-feed.store.js';
 import { BackfillStore } from '../../lib/store/backfill.store.js';
 import { CatchUpStore } from '../../lib/store/catch-up.store.js';
 import { ClaimStore } from '../../lib/store/claim.store.js';
@@ -31,6 +33,8 @@ export interface Stores {
   readonly receipts: ReceiptStore;
   readonly catchUps: CatchUpStore;
   readonly backfills: BackfillStore;
+  readonly feeds: BackfillFeedStore;
+  readonly cancels: BackfillCancelStore;
   close(): Promise<void>;
 }
 
@@ -59,6 +63,8 @@ export async function openStores(): Promise<Stores> {
     receipts: new ReceiptStore(database),
     catchUps: new CatchUpStore(database, partitions),
     backfills: new BackfillStore(database),
+    feeds: new BackfillFeedStore(database, partitions),
+    cancels: new BackfillCancelStore(database),
     close: async () => {
       await database.close();
       await test.drop();
