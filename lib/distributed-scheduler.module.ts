@@ -29,6 +29,8 @@ import { ClockWatchService } from './maintenance/clock-watch.service.js';
 import { PartitionsService } from './maintenance/partitions.service.js';
 import { ReaperService } from './maintenance/reaper.service.js';
 import { WaitingRuns } from './maintenance/waiting-runs.service.js';
+import { Backfills } from './operations/backfills.service.js';
+import { SchedulerService } from './operations/scheduler.service.js';
 import { asyncOptionsProviders } from './options/async-options.js';
 import { resolveSchedulerOptions, type ResolvedSchedulerOptions } from './options/resolve-options.js';
 import type { DistributedSchedulerAsyncOptions, DistributedSchedulerOptions } from './options/scheduler-options.js';
@@ -65,7 +67,7 @@ const OPTIONS_PROVIDERS: Provider[] = [
   { provide: DatabaseTime, useFactory: () => new DatabaseTime() },
 ];
 
-const PUBLIC_SERVICES = [SchedulerEvents, JobRegistry, ClaimService, HeartbeatService, ReaperService, ReceiptService, TickerService];
+const PUBLIC_SERVICES = [SchedulerEvents, JobRegistry, ClaimService, HeartbeatService, ReaperService, ReceiptService, SchedulerService, TickerService];
 
 const SERVICES: Provider[] = [
   ...PUBLIC_SERVICES,
@@ -82,6 +84,7 @@ const SERVICES: Provider[] = [
   ClaimOrder,
   CatchUpService,
   BackfillService,
+  Backfills,
   WaitingRuns,
   WatermarkService,
   ScheduleFollower,
