@@ -29,6 +29,7 @@ interface Active {
   readonly beside: boolean;
   readonly replay: boolean;
   readonly now: Date;
+  readonly decided_until: Date | null;
   readonly open: number;
 }
 
@@ -50,7 +51,7 @@ export class BackfillFeedStore {
       () =>
         inTransaction(this.database.coordination, async (query) => {
           if (!(await tryLockName(query, `nestjs-distributed-cron:backfill:${this.database.tables.schema}:${job.name}`))) return null;
-          const active = await this.look(query, id);
+          const active = await this.look(query, id, job);
           if (!active) return null;
           const { planned, atEnd } = await this.plan(query, job, active);
           const queued = await this.write(query, id, job, active, planned, touched);
@@ -66,10 +67,11 @@ export class BackfillFeedStore {
   }
 
   /** Holds the backfill's row: whoever cancels it waits, and then finds everything that was queued. */
-  private async look(query: Query, id: string): Promise<Active | null> {
-    const { jobRuns, jobBackfills } = this.database.tables;
+  private async look(query: Query, id: string, { name, schedule }: JobDefinition): Promise<Active | null> {
+    const { jobRuns, jobBackfills, jobSchedule } = this.database.tables;
     const [active] = await query<Active>(
       `select range_to, fed_until, max_concurrent, beside, replay, clock_timestamp() as now,
+             (select decided_until from ${jobSchedule} where name = $2 and cron = $3 and time_zone = $4) as decided_until,
              (select count(*)
               from   ${jobRuns} run
               where  run.backfill_id = backfill.id
@@ -79,7 +81,7 @@ export class BackfillFeedStore {
        and    finished_at is null
        and    cancelled_at is null
        for    update`,
-      [id],
+      [id, name, schedule.expression, schedule.timeZone],
     );
     return active ?? null;
   }
@@ -91,7 +93,8 @@ export class BackfillFeedStore {
       after,
       room: Math.max(0, active.max_concurrent - active.open),
       replay: active.replay,
-      liveAfter: missedUntil(active.now.getTime(), job),
+      // What has no row before the watermark is from before the job was there, and nobody else's.
+      liveAfter: Math.max(missedUntil(active.now.getTime(), job), active.decided_until?.getTime() ?? -Infinity),
     });
     return { planned, atEnd: planned.stop === null && fireTimes.length < MOST_AT_ONCE };
   }

@@ -157,6 +157,13 @@ describe('feeding a backfill', () => {
     expect(await feed(id, job)).toMatchObject({ queued: [], notDecidedYet: false });
   });
 
+  it('does not wait for the schedule to decide about what was before the job was there', async () => {
+    const job = aJob('job', '* * * * * *', { lateAfterMs: 3_600_000 });
+    await stores.schedules.register([job]);
+    const id = await asked(secondsAgo(3), secondsAgo(1));
+    expect((await feed(id, job)).queued).toEqual([secondsAgo(3), secondsAgo(2), secondsAgo(1)]);
+  });
+
   it('goes back to before the job was there, and makes the partitions it needs', async () => {
     const old = new Date('2019-03-01T00:00:00Z');
     const job = aJob('job', '0 0 1 * *');
