@@ -16,8 +16,10 @@ export function backfillRange(schedule: Schedule, range: { from: unknown; to: un
   if (!isInstant(from)) return { problem: `from: expected a valid Date, got ${said(from)}.` };
   if (!isInstant(to)) return { problem: `to: expected a valid Date, got ${said(to)}.` };
   if (from > to) return { problem: `from (${iso(from)}) is later than to (${iso(to)}): exchange them.` };
-  if (to.getTime() > now) {
-    return { problem: `to (${iso(to)}) is later than the database's clock (${iso(now)}): give a past instant; what is to come is the schedule's.` };
+  // The end of a day that is not over, or a clock that is a little ahead, does no harm while nothing comes due until then.
+  const toCome = schedule.nextAfter(now);
+  if (toCome !== null && toCome <= to.getTime()) {
+    return { problem: `to (${iso(to)}) is later than the database's clock (${iso(now)}), and the occurrence of ${iso(toCome)} is still to come: it is the schedule's. Give an earlier end.` };
   }
   const after = from.getTime() - 1;
   const count = schedule.countBetween(after, to.getTime());

@@ -45,9 +45,10 @@ export class SchedulerService {
   }
 
   /**
-   * Runs the past occurrences of a job from `from` to `to`, both included, oldest first, a few at a time. What has run
-   * already is left alone unless `replay` is asked for, and so is what is under way; what was skipped or cancelled never
-   * ran. Any replica that knows the job takes part. A live occurrence is never given up for it: see `overlap`.
+   * Runs the past occurrences of a job from `from` to `to`, both included, oldest first, a few at a time; none may still be
+   * to come by the database's clock. What has run already is left alone unless `replay` is asked for, and so is what is
+   * under way; what was skipped or cancelled never ran. Any replica that knows the job takes part. A live occurrence is
+   * never given up for it: see `overlap`.
    * @returns what is going to happen; with `dryRun`, what would
    * @throws UnknownJobError, InvalidBackfillError with every problem; nothing was written then
    */

@@ -113,10 +113,15 @@ describe('a range', () => {
     ['from that is no date', '2026-03-02', day('03-05'), /^from: expected a valid Date, got "2026-03-02"/],
     ['to that is invalid', day('03-02'), new Date(NaN), /^to: expected a valid Date, got an invalid one/],
     ['from after to', day('03-05'), day('03-02'), /is later than to .*: exchange them/],
-    ['to in the future', day('03-02'), day('04-01T00:00:01Z'), /later than the database's clock \(2026-04-01T00:00:00\.000Z\): give a past instant/],
+    ['what is still to come', day('03-02'), day('04-01T00:15:00Z'), /later than the database's clock \(2026-04-01T00:00:00\.000Z\), and the occurrence of 2026-04-01T00:15:00\.000Z is still to come/],
+    ['nothing but the future', day('04-01T00:05:00Z'), day('04-01T00:10:00Z'), /has no fire time/],
     ['no fire time', day('03-02T03:00:00Z'), day('03-02T04:00:00Z'), /"15 2 \* \* \*" \(Europe\/Berlin\) has no fire time .*; the nearest are 2026-03-02T01:15:00\.000Z and 2026-03-03T01:15:00\.000Z/],
   ])('is refused with %s', (_what, from, to, message) => {
     expect(read(from, to)).toEqual({ problem: expect.stringMatching(message) });
+  });
+
+  it('may end later than now, as a day does, while nothing of it is still to come', () => {
+    expect(read(day('03-31T00:00:00Z'), day('04-01T00:14:59.999Z'))).toEqual({ fireTimes: [Date.parse('2026-03-31T00:15:00Z')] });
   });
 
   it('is refused with more than it may have, and says how many there are', () => {
