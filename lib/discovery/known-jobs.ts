@@ -68,6 +68,11 @@ export class KnownJobs {
     return [...this.jobs.values()].sort((a, b) => (a.definition.name < b.definition.name ? -1 : 1));
   }
 
+  /** Without former names, in alphabetical order. */
+  names(): string[] {
+    return this.list().map(({ definition }) => definition.name);
+  }
+
   /** Every job whose runs may be started here, under former names, too. */
   runnable(): RegisteredJob[] {
     return [...this.jobs.values(), ...this.formerNames.values(), ...this.dropped.values()];

@@ -1,5 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { JobRegistry } from '../discovery/job.registry.js';
+import { KnownJobs } from '../discovery/known-jobs.js';
 import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
 import { backlogRoom } from '../domain/backlog-room.js';
 import type { JobDefinition } from '../domain/job-definition.js';
@@ -19,7 +19,7 @@ import { ReaperStore, type StartableRun } from '../store/reaper.store.js';
 export class WaitingRuns {
   constructor(
     @Inject(SCHEDULER_OPTIONS) private readonly options: ResolvedSchedulerOptions,
-    private readonly registry: JobRegistry,
+    private readonly jobs: KnownJobs,
     private readonly store: ReaperStore,
     private readonly claims: ClaimService,
     private readonly executor: ExecutorService,
@@ -53,7 +53,7 @@ export class WaitingRuns {
   }
 
   private startable(): Map<string, JobDefinition> {
-    const known = this.registry.list().map(({ definition }) => definition);
+    const known = this.jobs.runnable().map(({ definition }) => definition);
     return new Map(known.filter((job) => !this.runs.lingers(job)).map((job) => [job.name, job]));
   }
 

@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { JobRegistry } from '../discovery/job.registry.js';
+import { KnownJobs } from '../discovery/known-jobs.js';
 import type { JobDefinition } from '../domain/job-definition.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import { UnknownJobError } from '../errors/unknown-job.error.js';
@@ -24,7 +24,7 @@ export interface NextFireTimesOptions {
 @Injectable()
 export class SchedulerService {
   constructor(
-    private readonly registry: JobRegistry,
+    private readonly jobs: KnownJobs,
     private readonly time: DatabaseTime,
     private readonly backfillsOf: Backfills,
   ) {}
@@ -78,8 +78,8 @@ export class SchedulerService {
   }
 
   private job(jobName: string): JobDefinition {
-    const job = this.registry.get(jobName)?.definition;
-    if (!job) throw new UnknownJobError(jobName, this.registry.names());
+    const job = this.jobs.get(jobName)?.definition;
+    if (!job) throw new UnknownJobError(jobName, this.jobs.names());
     return job;
   }
 }

@@ -1,6 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { JobRegistry } from '../discovery/job.registry.js';
+import { KnownJobs } from '../discovery/known-jobs.js';
 import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
+import { LONGEST_TIMER_MS } from '../domain/duration.js';
 import type { JobDefinition } from '../domain/job-definition.js';
 import { describeError } from '../domain/stored-error.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
@@ -17,7 +18,7 @@ const UNDECIDED_MS = 1_000;
 
 /**
  * Feeds backfills: queues as many of their occurrences as may run at a time, and more when those have ended. Whoever has
- * room claims them, as everything that waits. While there is no backfill it only looks, now and then, whether there is one.
+ * room claims them, as everything that waits. While there is none it sleeps: `ScheduleFollower` sees when there is one.
  */
 @Injectable()
 export class BackfillService {
@@ -27,13 +28,14 @@ export class BackfillService {
 
   constructor(
     @Inject(SCHEDULER_OPTIONS) options: ResolvedSchedulerOptions,
-    private readonly registry: JobRegistry,
+    private readonly jobs: KnownJobs,
     private readonly store: BackfillStore,
     private readonly feeds: BackfillFeedStore,
     private readonly events: SchedulerEvents,
   ) {
     this.loop = new Loop(() => this.feed(), {
-      maxSleepMs: options.pollIntervalMs,
+      maxSleepMs: LONGEST_TIMER_MS,
+      maxRetryMs: options.pollIntervalMs,
       onFailure: (error, failures) => events.emit({ type: 'loop.failed', loop: 'backfill', error: describeError(error), failures }),
       onRecovery: () => events.emit({ type: 'loop.recovered', loop: 'backfill' }),
     });
@@ -65,14 +67,14 @@ export class BackfillService {
 
   /** One pass over the active backfills; one's trouble is not the others'. @returns milliseconds to the next */
   async feed(): Promise<number> {
-    const active = (await this.store.anyActive()) ? await this.store.active(this.registry.names()) : [];
+    const active = await this.store.active(this.jobs.names());
     this.fedJobs.clear();
     for (const { jobName } of active) this.fedJobs.add(jobName);
     const failures: unknown[] = [];
     let sleep = Infinity;
     for (const { id, jobName } of active) {
       if (this.stopping) break;
-      await this.feedOne(id, this.registry.get(jobName)!.definition).then(
+      await this.feedOne(id, this.jobs.get(jobName)!.definition).then(
         (millis) => (sleep = Math.min(sleep, millis)),
         (error: unknown) => failures.push(error),
       );

@@ -12,6 +12,7 @@ import { JobInstanceStore } from '../store/job-instance.store.js';
 import { JobScheduleStore } from '../store/job-schedule.store.js';
 import type { StoredJob } from '../store/stored-job.js';
 import { TakeOverStore } from '../store/take-over.store.js';
+import { BackfillService } from './backfill.service.js';
 import { followedJob, isAsDeclared } from './followed-job.js';
 import { JobTimeline } from './job-timeline.js';
 import { Timelines } from './timelines.js';
@@ -45,6 +46,7 @@ export class ScheduleFollower {
     private readonly takeOvers: TakeOverStore,
     private readonly instances: JobInstanceStore,
     private readonly unregistered: UnregisteredJobs,
+    private readonly backfills: BackfillService,
     private readonly timelines: Timelines,
     private readonly time: DatabaseTime,
     private readonly events: SchedulerEvents,
@@ -88,8 +90,9 @@ export class ScheduleFollower {
   /** One pass. @returns milliseconds to the next */
   async follow(): Promise<number> {
     const sentAt = monotonicNow();
-    const { databaseNow, present, company, jobs } = await this.schedules.lookIn(this.presence, this.seen);
+    const { databaseNow, present, company, backfilling, jobs } = await this.schedules.lookIn(this.presence, this.seen);
     this.time.observe(databaseNow, sentAt);
+    if (backfilling) this.backfills.wake();
     if (!present) await this.instances.announce(this.presence);
     this.takeAll(jobs);
     await this.takeOver();

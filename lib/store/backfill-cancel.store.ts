@@ -1,4 +1,4 @@
-import { jobLock } from './claim.store.js';
+import { jobLock } from './job-locks.js';
 import type { Query } from './query.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 import { inTransaction, lockName } from './transaction.js';
@@ -24,7 +24,7 @@ export class BackfillCancelStore {
   async cancel(id: string, jobName: string, by: string | null, reason: string | null): Promise<CancelledBackfill | null> {
     const { tables } = this.database;
     return inTransaction(this.database.coordination, async (query) => {
-      await lockName(query, jobLock(tables, jobName));
+      await lockName(query, jobLock(tables.schema, jobName));
       const cancelled = await query(
         `update ${tables.jobBackfills}
          set    cancelled_at = clock_timestamp(),

@@ -71,17 +71,6 @@ export class BackfillStore {
     return row!.id;
   }
 
-  /** One cheap look, on every replica now and then. */
-  async anyActive(): Promise<boolean> {
-    const [row] = await this.query<{ any: boolean }>(
-      `select exists (
-         select from ${this.database.tables.jobBackfills}
-         where  finished_at is null
-         and    cancelled_at is null) as any`,
-    );
-    return row!.any;
-  }
-
   /** The backfills that are neither finished nor cancelled, oldest first; of jobs this instance knows alone. */
   active(jobNames: readonly string[]): Promise<{ id: string; jobName: string }[]> {
     return this.query(

@@ -24,6 +24,8 @@ export interface SeenChanges extends SeenSchedules {
   readonly present: boolean;
   /** Changes with each instance that comes or goes. */
   readonly company: string;
+  /** There is a backfill to be fed. */
+  readonly backfilling: boolean;
 }
 
 /** What the code declares about its jobs, what the database makes of it, and how far each job has been decided. */
@@ -102,8 +104,8 @@ export class JobScheduleStore {
    * @param seen the highest revision it has followed
    */
   async lookIn({ instanceId, aliveMs }: Presence, seen: number): Promise<SeenChanges> {
-    const { jobSchedule, jobInstances } = this.database.tables;
-    const rows = await this.query<Partial<StoredJobRow> & { now: Date; present: boolean; company: string | null }>(
+    const { jobSchedule, jobInstances, jobBackfills } = this.database.tables;
+    const rows = await this.query<Partial<StoredJobRow> & { now: Date; present: boolean; company: string | null; backfilling: boolean }>(
       `with me as (
          update ${jobInstances}
          set    alive_until = clock_timestamp() + $2 * interval '1 millisecond'
@@ -115,13 +117,14 @@ export class JobScheduleStore {
              (select md5(string_agg(id, ' ' order by id))
               from   ${jobInstances}
               where  alive_until > clock_timestamp()) as company,
+              exists (select from ${jobBackfills} where finished_at is null and cancelled_at is null) as backfilling,
               changed.*
        from  (select) as always
        left   join (select ${STORED_JOB_COLUMNS} from ${jobSchedule} where revision > $3) changed on true`,
       [instanceId, aliveMs, seen],
     );
-    const { now, present, company } = rows[0]!;
-    return { databaseNow: now, present, company: company ?? '', jobs: rows.flatMap((row) => (isThere(row) ? [storedJob(row)] : [])) };
+    const { now, present, company, backfilling } = rows[0]!;
+    return { databaseNow: now, present, company: company ?? '', backfilling, jobs: rows.flatMap((row) => (isThere(row) ? [storedJob(row)] : [])) };
   }
 
   /** Remembers how far jobs are decided, in one statement; never backwards, and never for an expression that was replaced. */

@@ -215,7 +215,7 @@ describe('a backfill that cannot be done', () => {
   it('of a job that nobody knows', async () => {
     const { scheduler } = await start();
     await expect(scheduler.backfill('reprot', hoursAgo(1), hoursAgo(0))).rejects.toThrow(UnknownJobError);
-    await expect(scheduler.backfill('reprot', hoursAgo(1), hoursAgo(0))).rejects.toThrow('There is no job "reprot" on this instance; there are "report", "open".');
+    await expect(scheduler.backfill('reprot', hoursAgo(1), hoursAgo(0))).rejects.toThrow('There is no job "reprot" on this instance; there are "open", "report".');
   });
 
   it('for want of partitions that its role may not make', async () => {

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/glo
 import type { OverlapPolicy } from '../../lib/domain/job-definition.js';
 import type { StartableJob } from '../../lib/store/reaper.store.js';
 import { blocked, InsertGate } from '../support/gate.js';
+import { aDue } from '../support/due.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 
 let stores: Stores;
@@ -43,7 +44,7 @@ async function claim(secondsBack: number[], { instanceId = 'B', overlap = 'forbi
 }
 
 async function live(secondsBack: number[], overlap: OverlapPolicy = 'forbid'): Promise<string[]> {
-  const due = secondsBack.map((seconds) => ({ jobName: 'job', fireTime: secondsAgo(seconds), startsAt: secondsAgo(seconds), overlap, leaseMs: 60_000 }));
+  const due = secondsBack.map((seconds) => aDue('job', secondsAgo(seconds), { overlap }));
   return (await stores.claims.claimDue(due, 'L')).answers.map(({ verdict }) => verdict);
 }
 

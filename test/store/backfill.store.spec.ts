@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { planCatchUp } from '../../lib/domain/catch-up.js';
+import { planCatchUp, type CatchUpPlan } from '../../lib/domain/catch-up.js';
 import type { JobDefinition } from '../../lib/domain/job-definition.js';
 import type { NewBackfill } from '../../lib/store/backfill.store.js';
 import { aJob } from '../support/job.js';
@@ -82,7 +82,7 @@ describe('feeding a backfill', () => {
     await end();
     expect(await feed(id)).toMatchObject({ queued: [], finished: { done: 3, dead: 2, leftAlone: 0 } });
     expect(await stores.feeds.feed(id, JOB)).toBeNull();
-    expect(await stores.backfills.anyActive()).toBe(false);
+    expect(await stores.backfills.active(['job'])).toEqual([]);
   });
 
   it('waits for a failed run’s next attempts: a broken handler does not go through the whole range', async () => {
@@ -159,7 +159,7 @@ describe('feeding a backfill', () => {
 
   it('does not wait for the schedule to decide about what was before the job was there', async () => {
     const job = aJob('job', '* * * * * *', { lateAfterMs: 3_600_000 });
-    await stores.schedules.register([job]);
+    await stores.schedules.declare([job], null);
     const id = await asked(secondsAgo(3), secondsAgo(1));
     expect((await feed(id, job)).queued).toEqual([secondsAgo(3), secondsAgo(2), secondsAgo(1)]);
   });
@@ -181,7 +181,6 @@ describe('feeding a backfill', () => {
 
   it('trap 8: is left alone where its job is not known', async () => {
     await asked(fires(1), fires(0));
-    expect(await stores.backfills.anyActive()).toBe(true);
     expect(await stores.backfills.active(['other'])).toEqual([]);
     expect(await stores.backfills.active(['other', 'job'])).toHaveLength(1);
   });
@@ -192,8 +191,11 @@ describe('a gap that one row stands for', () => {
 
   /** What a replica would still have to decide from the start of the gap on, were the watermark there. */
   async function undecided(since: Date): Promise<number> {
-    const plan = await stores.catchUps.decide(JOB, since.getTime(), (seen) => planCatchUp(JOB.schedule, { ...seen, now: fires(1).getTime() }, seen.decided, JOB));
-    return plan!.run.length + plan!.record.reduce((sum, { count }) => sum + count, 0);
+    await stores.schedules.declare([JOB], null);
+    await stores.test.query('update job_schedule set decided_until = $1', [since]);
+    const decided = await stores.catchUps.decide(JOB, since.getTime(), (seen) => planCatchUp(JOB.schedule, { ...seen, now: fires(1).getTime() }, seen.decided, JOB));
+    const plan = decided as CatchUpPlan;
+    return plan.run.length + plan.record.reduce((sum, { count }) => sum + count, 0);
   }
 
   it('is counted down as its occurrences get rows of their own, and is gone when all have', async () => {
