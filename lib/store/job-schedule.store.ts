@@ -127,25 +127,32 @@ export class JobScheduleStore {
     return { databaseNow: now, present, company: company ?? '', backfilling, jobs: rows.flatMap((row) => (isThere(row) ? [storedJob(row)] : [])) };
   }
 
-  /** Remembers how far jobs are decided, in one statement; never backwards, and never for an expression that was replaced. */
+  /**
+   * Remembers how far jobs are decided, in one statement; never backwards, and never for an expression that was replaced.
+   * The rows are locked in the order of the names, as everywhere: left to itself, the update takes them in the order its
+   * plan finds them, and two replicas, or one that starts, would wait for each other.
+   */
   async remember(watermarks: readonly Watermark[]): Promise<void> {
-    const sorted = [...watermarks].sort((a, b) => (a.job.name < b.job.name ? -1 : 1));
+    const { jobSchedule } = this.database.tables;
     await this.query(
-      `update ${this.database.tables.jobSchedule} schedule
-       set    decided_until = seen.decided_until
-       from  (select *
-              from   unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[])
-                       as seen (name, cron, time_zone, decided_until)) seen
-       where  schedule.name = seen.name
-       and    schedule.cron = seen.cron
-       and    schedule.time_zone = seen.time_zone
-       and    schedule.yields_to is null
-       and    schedule.decided_until < seen.decided_until`,
+      `update ${jobSchedule} schedule
+       set    decided_until = behind.seen
+       from  (select stored.name, seen.decided_until as seen
+              from   unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[]) as seen (name, cron, time_zone, decided_until)
+              join   ${jobSchedule} stored on stored.name = seen.name
+              where  stored.cron = seen.cron
+              and    stored.time_zone = seen.time_zone
+              and    stored.yields_to is null
+              and    stored.decided_until < seen.decided_until
+              order  by stored.name
+              for    no key update of stored) behind
+       where  schedule.name = behind.name
+       and    schedule.decided_until < behind.seen`,
       [
-        sorted.map(({ job }) => job.name),
-        sorted.map(({ job }) => job.schedule.expression),
-        sorted.map(({ job }) => job.schedule.timeZone),
-        sorted.map(({ decidedUntil }) => new Date(decidedUntil).toISOString()),
+        watermarks.map(({ job }) => job.name),
+        watermarks.map(({ job }) => job.schedule.expression),
+        watermarks.map(({ job }) => job.schedule.timeZone),
+        watermarks.map(({ decidedUntil }) => new Date(decidedUntil).toISOString()),
       ],
     );
   }
