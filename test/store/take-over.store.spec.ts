@@ -168,6 +168,18 @@ describe('a renamed job', () => {
     ]);
   });
 
+  it('that was disabled is disabled since then: what came due meanwhile is not missed', async () => {
+    await starts('old-1', [OLD]);
+    await stores.test.query('update job_schedule set enabled = false');
+    await stores.test.query('update job_schedule set disabled_at = $1', [secondsAgo(300)]);
+    await stores.instances.leave('old-1');
+    await starts('new-1', [RENAMED]);
+    await takeOver('new-1', RENAMED);
+    expect(await stores.test.query(`select enabled, disabled_at from job_schedule where name = 'new-name'`)).toEqual([
+      { enabled: false, disabled_at: secondsAgo(300) },
+    ]);
+  });
+
   it('goes back to its old name in a rollback, in the same way', async () => {
     await starts('old-1', [OLD]);
     await stores.instances.leave('old-1');
