@@ -61,8 +61,8 @@ export class JobRegistry {
   async update(name: string, changes: Partial<Omit<RunTimeJob, 'name'>>): Promise<void> {
     const context = await this.context('update');
     const given = Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined));
-    const found = await this.store.update(name, ({ cron, runTime }) =>
-      resolveRunTimeJob({ ...runTime!.options, handler: runTime!.handler, data: runTime!.data, cron, ...given, name }, context),
+    const found = await this.store.update(name, ({ cron, timeZone, runTime }) =>
+      resolveRunTimeJob({ ...runTime!.options, handler: runTime!.handler, data: runTime!.data, cron, timeZone, ...given, name }, context),
     );
     this.requireRunTimeJob(name, found);
     this.changed(name);

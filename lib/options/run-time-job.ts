@@ -38,7 +38,8 @@ export function resolveRunTimeJob(given: RunTimeJob, context: RunTimeContext) {
   const problems = [...problemsOfHandler(handler, context.handlers), ...problemsOfStoring(options, data)].map((problem) => `${place}: ${problem}`);
   try {
     const job = storedDefinition({ name, cron, options, data }, context.calledAs, context.defaults);
-    if (problems.length === 0) return { job, parts: { handler, options: options as Record<string, unknown>, data } };
+    // With its zone, whatever the default is elsewhere or after the next deploy.
+    if (problems.length === 0) return { job, parts: { handler, options: { ...options, timeZone: job.schedule.timeZone }, data } };
   } catch (error) {
     if (!(error instanceof InvalidOptionsError)) throw error;
     problems.push(...error.problems);

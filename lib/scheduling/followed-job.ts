@@ -27,8 +27,9 @@ export function followedJob(
   try {
     if (!stored.runTime) return declared ? followDeclared(stored, declared) : { kind: 'none' };
     const found = handlers.get(stored.runTime.handler);
-    if (!found) return { kind: 'none' };
-    const definition = storedDefinition({ ...stored.runTime, name: stored.name, cron: stored.cron }, found.declaredBy, defaults);
+    if (!found || stored.yieldsTo !== null) return { kind: 'none' };
+    const { name, cron, timeZone, runTime } = stored;
+    const definition = storedDefinition({ name, cron, options: { ...runTime.options, timeZone }, data: runTime.data }, found.declaredBy, defaults);
     return { kind: 'scheduled', job: { definition, handler: found.handler } };
   } catch (error) {
     if (!(error instanceof SchedulerError)) throw error;

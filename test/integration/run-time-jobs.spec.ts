@@ -66,6 +66,15 @@ describe('a job made at run time', () => {
     expect(second.get(JobRegistry).get('acme')!.definition).toMatchObject({ missed: 'all', leaseMs: 30_000, schedule: { timeZone: 'Europe/Berlin' } });
   });
 
+  it('keeps the zone it was made with, whatever the default is elsewhere', async () => {
+    const first = await startApp(database, { providers: [reportsOf('first')] }, { defaults: { timeZone: 'Asia/Tokyo' } });
+    await first.get(JobRegistry).add({ name: 'acme', cron: '0 4 * * *', handler: 'report' });
+    const second = (await replica('second')).get(JobRegistry);
+    expect(second.get('acme')!.definition.schedule.timeZone).toBe('Asia/Tokyo');
+    await second.update('acme', { data: 1 });
+    expect(await database.query(`select time_zone from job_schedule where name = 'acme'`)).toEqual([{ time_zone: 'Asia/Tokyo' }]);
+  });
+
   it('changes on all of them, and what is decided stays decided', async () => {
     const [one, other] = await Promise.all([replica('one'), replica('other')]);
     await one.get(JobRegistry).add({ name: 'acme', ...EVERY_SECOND, data: 1, owner: 'reports' });
