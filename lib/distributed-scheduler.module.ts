@@ -39,6 +39,8 @@ import { createInstanceId } from './runtime/instance-id.js';
 import { BackfillService } from './scheduling/backfill.service.js';
 import { CatchUpService } from './scheduling/catch-up.service.js';
 import { ClaimOrder } from './scheduling/claim-order.js';
+import { FollowedSchedules } from './scheduling/followed-schedules.js';
+import { OwnPresence } from './scheduling/own-presence.js';
 import { ScheduleFollower } from './scheduling/schedule-follower.service.js';
 import { TickerService } from './scheduling/ticker.service.js';
 import { Timelines } from './scheduling/timelines.js';
@@ -87,6 +89,8 @@ const SERVICES: Provider[] = [
   Backfills,
   WaitingRuns,
   WatermarkService,
+  OwnPresence,
+  FollowedSchedules,
   ScheduleFollower,
   UnregisteredJobs,
   PartitionsService,
