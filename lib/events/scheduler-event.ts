@@ -49,7 +49,10 @@ export type SchedulerFact =
   | ({ readonly type: 'receipt.duplicate'; readonly entity: string; readonly effect: string } & AttemptFacts)
   /** The run was no longer ours: neither receipt nor effect was written. */
   | ({ readonly type: 'receipt.refused'; readonly entity: string; readonly effect: string } & AttemptFacts)
-  /** A job has another schedule on this instance than before: edited, renamed, or made at run time. `was` is null for a new one. */
+  /**
+   * A job has another schedule on this instance than before, or something else of it changed: edited, renamed, or made at
+   * run time. `was` is null for a new one, and where the schedule is the same.
+   */
   | { readonly type: 'job.scheduled'; readonly jobName: string; readonly schedule: string; readonly was: string | null }
   /** A job is not scheduled on this instance any more: removed, or decided under another name. */
   | { readonly type: 'job.unscheduled'; readonly jobName: string }

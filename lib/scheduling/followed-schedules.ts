@@ -57,11 +57,12 @@ export class FollowedSchedules {
   private schedule(job: RegisteredJob, stored: StoredJob, contested: StoredJob | undefined): void {
     const { expression, timeZone } = job.definition.schedule;
     const last = this.timelines.get(stored.name)?.job.schedule;
-    const was = last ? inWords(last.expression, last.timeZone) : contested && wordsOf(contested);
+    const before = last ? inWords(last.expression, last.timeZone) : contested && wordsOf(contested);
+    const schedule = inWords(expression, timeZone);
+    const was = before === undefined || before === schedule ? null : before;
     this.known.put(job);
     this.timelines.set(new JobTimeline(job.definition, stored.decidedUntil));
-    const now = inWords(expression, timeZone);
-    if (!this.starting || (was && was !== now)) this.events.emit({ type: 'job.scheduled', jobName: stored.name, schedule: now, was: was ?? null });
+    if (!this.starting || was !== null) this.events.emit({ type: 'job.scheduled', jobName: stored.name, schedule, was });
   }
 
   private tellContest(stored: StoredJob): void {
