@@ -48,7 +48,10 @@ export interface DistributedSchedulerOptions {
   maxClockSkew?: Duration;
   /** How long a stopping instance waits for its running handlers before it aborts them. @default '20s' */
   shutdownTimeout?: Duration;
-  /** False: the instance registers its jobs and serves the injectable services, but claims nothing. @default true */
+  /**
+   * False: the instance registers its jobs and serves the injectable services, but claims nothing and takes no schedule
+   * over: it follows the one that holds. @default true
+   */
   enabled?: boolean;
   /** False: nothing is written to Nest's Logger; `SchedulerEvents` still tells everything. @default true */
   logging?: boolean;

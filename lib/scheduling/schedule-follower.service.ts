@@ -49,7 +49,7 @@ export class ScheduleFollower {
     const { databaseNow, jobs } = await this.schedules.declare(facts.jobs, takesPart ? facts : null);
     this.time.observe(databaseNow, sentAt);
     this.take(jobs);
-    await this.takeOver();
+    if (takesPart) await this.takeOver();
     this.followed.started();
   }
 
