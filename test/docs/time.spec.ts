@@ -5,7 +5,7 @@ import { planCatchUp, type CatchUpPlan, type HeldSpan } from '../../lib/domain/c
 import { jitterDelay } from '../../lib/domain/jitter.js';
 import { compileSchedule, nextFireTimes } from '../../lib/domain/schedule.js';
 import { timeZoneOf } from '../../lib/domain/time-zone.js';
-import { clockChangeLine } from '../../lib/logging/wording.js';
+import { clockChangeLine } from '../../lib/logging/job-wording.js';
 import { resolveJob } from '../../lib/options/resolve-job.js';
 
 interface Table {
