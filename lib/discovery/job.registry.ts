@@ -79,7 +79,7 @@ export class JobRegistry {
 
   private async context(method: string) {
     const handlers = new Set([...this.known.declared.handlers.keys(), ...(await this.instances.handlers())]);
-    return { calledAs: `JobRegistry.${method}`, handlers: [...handlers], defaults: this.options.jobDefaults };
+    return { calledAs: `JobRegistry.${method}`, handlers: [...handlers], defaults: this.options.jobDefaults, retentionMs: this.options.retentionMs };
   }
 
   private requireRunTimeJob(name: string, found: Found): void {

@@ -3,6 +3,7 @@ import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import type { ResolvedJobDefaults } from './defaults.js';
 import type { DistributedCronOptions } from './job-options.js';
 import { resolveJob } from './resolve-job.js';
+import { problemsOfRetention } from './retention.js';
 
 /** A job made at run time. Its options are those of `@DistributedCron`, as far as they can be stored. */
 export interface RunTimeJob extends Omit<DistributedCronOptions, 'name' | 'previously'> {
@@ -22,6 +23,8 @@ export interface RunTimeContext {
   /** The handlers that live instances have. */
   readonly handlers: readonly string[];
   readonly defaults: ResolvedJobDefaults;
+  /** How long history is kept, in milliseconds; null for always. */
+  readonly retentionMs: number | null;
 }
 
 /** More than that belongs into a table of the application's. Characters of JSON. */
@@ -38,6 +41,7 @@ export function resolveRunTimeJob(given: RunTimeJob, context: RunTimeContext) {
   const problems = [...problemsOfHandler(handler, context.handlers), ...problemsOfStoring(options, data)].map((problem) => `${place}: ${problem}`);
   try {
     const job = storedDefinition({ name, cron, options, data }, context.calledAs, context.defaults);
+    problems.push(...problemsOfRetention(job, context.retentionMs));
     // With its zone, whatever the default is elsewhere or after the next deploy.
     if (problems.length === 0) return { job, parts: { handler, options: { ...options, timeZone: job.schedule.timeZone }, data } };
   } catch (error) {

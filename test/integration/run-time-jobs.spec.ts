@@ -149,6 +149,13 @@ describe('making one', () => {
     expect(await database.query('select name from job_schedule')).toEqual([{ name: 'declared' }]);
   });
 
+  it('refuses one that could be caught up when its history is gone', async () => {
+    const app = await startApp(database, { providers: [reportsOf('forgetful')] }, { retention: '3d' });
+    const job = { name: 'acme', cron: '0 4 * * *', handler: 'report', catchUpWindow: '7d' } as const;
+    await expect(app.get(JobRegistry).add(job)).rejects.toThrow('JobRegistry.add: job "acme": catchUpWindow (7d) with a margin of 1d is longer than the retention (3d)');
+    await app.get(JobRegistry).add({ ...job, catchUpWindow: '2d' });
+  });
+
   it('refuses a name that is taken, and leaves what the code declares to the code', async () => {
     await registry.add({ name: 'acme', cron: '0 4 * * *', handler: 'report' });
     await expect(registry.add({ name: 'acme', cron: '0 5 * * *', handler: 'report' })).rejects.toThrow(JobExistsError);
