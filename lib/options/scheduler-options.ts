@@ -22,7 +22,7 @@ export interface DistributedSchedulerOptions {
    * pool of the module's own with the same settings, so that a drained pool starves nothing.
    */
   dataSource?: DataSource;
-  /** The schema of `job_schedule`, `job_runs` and `receipts`. @default 'public' */
+  /** The schema of the tables: `job_schedule`, `job_runs`, `receipts` and `job_instances`. @default 'public' */
   schema?: string;
   /** Run the migrations at start-up, one replica at a time. @default false; true on the embedded server */
   migrate?: boolean;
@@ -42,7 +42,10 @@ export interface DistributedSchedulerOptions {
    * a day is refused at start-up. Nothing is dropped by it. @default for ever
    */
   retention?: Duration;
-  /** How long the ticker and the reaper sleep at most before they look again. @default '5s' */
+  /**
+   * How long the ticker, the reaper and what follows schedules sleep at most before they look again. An instance that has
+   * not been heard of for four of these (for 2 s at least) is taken for gone. @default '5s'
+   */
   pollInterval?: Duration;
   /** How far this machine's clock may be from the database's before the event `clock.skewed` warns (from 100 ms). @default '5s' */
   maxClockSkew?: Duration;
