@@ -40,8 +40,9 @@ export class JobScheduleStore {
   }
 
   /**
-   * Writes the declarations. A new job has no past, unless it has a former name. The expression and the zone of a job
-   * that is there already stay as they are: see `TakeOverStore`. So does what an operator set.
+   * Writes the declarations. A new job has no past, unless it has a former name. Nor has one whose name was given up for
+   * another that is declared beside it: it is a job of its own. The expression and the zone of a job that is there already
+   * stay as they are: see `TakeOverStore`. So does what an operator set.
    * @param presence null for an instance that takes no part
    * @returns the declared jobs and those made at run time, as they are stored
    */
@@ -84,9 +85,14 @@ export class JobScheduleStore {
               options = null,
               data = null,
               removed_at = null,
-              revision = case when stored.removed_at is null and stored.handler is null then stored.revision else $1 end,
-              effective_from = case when stored.removed_at is null then stored.effective_from else clock_timestamp() end,
-              decided_until = case when stored.removed_at is null then stored.decided_until else clock_timestamp() end`,
+              yields_to = case when stored.yields_to = any ($2) then null else coalesce(stored.yields_to, excluded.yields_to) end,
+              effective_from = case when stored.removed_at is not null or stored.yields_to = any ($2) then clock_timestamp() else stored.effective_from end,
+              decided_until = case when stored.removed_at is not null or stored.yields_to = any ($2) then clock_timestamp() else stored.decided_until end,
+              revision = case
+                when stored.removed_at is not null or stored.handler is not null or stored.yields_to = any ($2) then $1
+                when stored.yields_to is null and excluded.yields_to is not null then $1
+                else stored.revision
+              end`,
       [
         revision,
         jobs.map(({ name }) => name),
