@@ -73,9 +73,9 @@ export class KnownJobs {
     return this.list().map(({ definition }) => definition.name);
   }
 
-  /** Every job whose runs may be started here, under former names, too. */
+  /** Every job whose runs may be started here, under former names, too; each name once, as `get` has it. */
   runnable(): RegisteredJob[] {
-    return [...this.jobs.values(), ...this.formerNames.values(), ...this.dropped.values()];
+    return [...new Map([...this.dropped, ...this.formerNames, ...this.jobs]).values()];
   }
 
   put(job: RegisteredJob): void {
