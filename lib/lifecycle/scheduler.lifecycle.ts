@@ -5,7 +5,7 @@ import { SchedulerEvents } from '../events/scheduler-events.js';
 import { InFlightRuns } from '../execution/in-flight-runs.js';
 import { SchedulerLogger } from '../logging/scheduler-logger.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
-import { OwnPresence } from '../scheduling/own-presence.js';
+import { OwnPresence } from '../scheduling/own-presence.service.js';
 import { abandonConnections } from '../store/data-sources.js';
 import { SchedulerDatabase } from '../store/scheduler-database.js';
 import { SchemaStore } from '../store/schema.store.js';

@@ -11,8 +11,8 @@ import type { StoredJob } from '../store/stored-job.js';
 import { TakeOverStore } from '../store/take-over.store.js';
 import { BackfillService } from './backfill.service.js';
 import { FollowedSchedules } from './followed-schedules.js';
-import { OwnPresence } from './own-presence.js';
-import { UnregisteredJobs } from './unregistered-jobs.js';
+import { OwnPresence } from './own-presence.service.js';
+import { UnregisteredJobs } from './unregistered-jobs.service.js';
 
 /**
  * Keeps this instance's jobs as the database has them: one schedule for all replicas, whatever each one's code says. It

@@ -127,6 +127,9 @@ describe('a job made at run time', () => {
     const other = await replica('other');
     await nextRun(other, 'fine');
     expect(other.get(JobRegistry).names()).toEqual(['declared', 'fine']);
+    const told = nextEvent(other, 'job.unreadable');
+    await database.query(`update job_schedule set cron = 'never again', revision = 1 + (select max(revision) from job_schedule) where name = 'acme'`);
+    expect(await told).toMatchObject({ jobName: 'acme', problem: expect.stringContaining('never again') });
   });
 });
 
