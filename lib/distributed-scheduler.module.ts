@@ -28,17 +28,23 @@ import { SchedulerLogger } from './logging/scheduler-logger.js';
 import { ClockWatchService } from './maintenance/clock-watch.service.js';
 import { PartitionsService } from './maintenance/partitions.service.js';
 import { ReaperService } from './maintenance/reaper.service.js';
+import { WaitingRuns } from './maintenance/waiting-runs.service.js';
+import { Backfills } from './operations/backfills.service.js';
+import { SchedulerService } from './operations/scheduler.service.js';
 import { asyncOptionsProviders } from './options/async-options.js';
 import { resolveSchedulerOptions, type ResolvedSchedulerOptions } from './options/resolve-options.js';
 import type { DistributedSchedulerAsyncOptions, DistributedSchedulerOptions } from './options/scheduler-options.js';
 import { DatabaseTime } from './runtime/database-time.js';
 import { createInstanceId } from './runtime/instance-id.js';
+import { BackfillService } from './scheduling/backfill.service.js';
 import { CatchUpService } from './scheduling/catch-up.service.js';
 import { ClaimOrder } from './scheduling/claim-order.js';
+import { FollowedSchedules } from './scheduling/followed-schedules.js';
+import { OwnPresence } from './scheduling/own-presence.service.js';
 import { ScheduleFollower } from './scheduling/schedule-follower.service.js';
 import { TickerService } from './scheduling/ticker.service.js';
 import { Timelines } from './scheduling/timelines.js';
-import { UnregisteredJobs } from './scheduling/unregistered-jobs.js';
+import { UnregisteredJobs } from './scheduling/unregistered-jobs.service.js';
 import { WatermarkService } from './scheduling/watermark.service.js';
 import { isEmbeddedPostgresInstalled } from './store/embedded-server.js';
 import { SchedulerDatabase } from './store/scheduler-database.js';
@@ -63,7 +69,7 @@ const OPTIONS_PROVIDERS: Provider[] = [
   { provide: DatabaseTime, useFactory: () => new DatabaseTime() },
 ];
 
-const PUBLIC_SERVICES = [SchedulerEvents, JobRegistry, ClaimService, HeartbeatService, ReaperService, ReceiptService, TickerService];
+const PUBLIC_SERVICES = [SchedulerEvents, JobRegistry, ClaimService, HeartbeatService, ReaperService, ReceiptService, SchedulerService, TickerService];
 
 const SERVICES: Provider[] = [
   ...PUBLIC_SERVICES,
@@ -79,7 +85,12 @@ const SERVICES: Provider[] = [
   Timelines,
   ClaimOrder,
   CatchUpService,
+  BackfillService,
+  Backfills,
+  WaitingRuns,
   WatermarkService,
+  OwnPresence,
+  FollowedSchedules,
   ScheduleFollower,
   UnregisteredJobs,
   PartitionsService,

@@ -10,11 +10,14 @@ export { HeartbeatService } from './execution/heartbeat.service.js';
 export type { InFlightRun } from './execution/in-flight-runs.js';
 export { ReceiptService, type Effect, type OnceOptions, type OnceOutcome } from './execution/receipt.service.js';
 export { ReaperService } from './maintenance/reaper.service.js';
+export { SchedulerService, type NextFireTimesOptions } from './operations/scheduler.service.js';
+export type { BackfillPlan, BackfillProgress } from './operations/backfill-report.js';
 export { TickerService } from './scheduling/ticker.service.js';
 
 export { SchedulerEvents } from './events/scheduler-events.js';
-export type { AttemptFacts, EventOf, SchedulerEvent, SchedulerFact } from './events/scheduler-event.js';
+export type { AttemptFacts, BackfillFacts, EventOf, SchedulerEvent, SchedulerFact } from './events/scheduler-event.js';
 
+export type { BackfillOptions, CancelOptions } from './options/backfill-options.js';
 export type { BackoffOptions, DistributedCronOptions } from './options/job-options.js';
 export type { RunTimeJob } from './options/run-time-job.js';
 export type {
@@ -31,6 +34,7 @@ export type { StoredError } from './domain/stored-error.js';
 export type { ClockChange } from './domain/clock-change-preview.js';
 export { fireTimesBetween, nextFireTimes, previousFireTime, type Schedule, type ZoneOptions } from './domain/schedule.js';
 
+export { JobBackfill } from './store/job-backfill.entity.js';
 export { JobInstance } from './store/job-instance.entity.js';
 export { JobRun, type EarlierAttempt } from './store/job-run.entity.js';
 export { JobSchedule, type EarlierHold } from './store/job-schedule.entity.js';
@@ -42,6 +46,7 @@ export { SchedulerError } from './errors/scheduler.error.js';
 export { AfterRunError } from './errors/after-run.error.js';
 export { DatabaseConnectionError } from './errors/database-connection.error.js';
 export { EmbeddedServerError } from './errors/embedded-server.error.js';
+export { InvalidBackfillError } from './errors/invalid-backfill.error.js';
 export { InvalidCronExpressionError } from './errors/invalid-cron-expression.error.js';
 export { InvalidDecorationError } from './errors/invalid-decoration.error.js';
 export { InvalidEntityError } from './errors/invalid-entity.error.js';
@@ -56,5 +61,6 @@ export { NestedReceiptError } from './errors/nested-receipt.error.js';
 export { OutsideRunError } from './errors/outside-run.error.js';
 export { RepeatedModuleError } from './errors/repeated-module.error.js';
 export { ShutdownError } from './errors/shutdown.error.js';
+export { UnknownBackfillError } from './errors/unknown-backfill.error.js';
 export { UnknownJobError } from './errors/unknown-job.error.js';
 export { UnreadableDatesError } from './errors/unreadable-dates.error.js';

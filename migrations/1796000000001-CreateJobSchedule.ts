@@ -55,7 +55,7 @@ export const createJobSchedule = (schema?: string) =>
               'why', old.paused_reason);
           end if;
           if old.enabled and not new.enabled then
-            new.disabled_at := clock_timestamp();
+            new.disabled_at := coalesce(new.disabled_at, clock_timestamp());
           elsif new.enabled and not old.enabled then
             new.earlier_holds := new.earlier_holds || jsonb_build_object(
               'reason', 'disabled',

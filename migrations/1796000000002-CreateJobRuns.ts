@@ -28,6 +28,8 @@ export const createJobRuns = (schema?: string) =>
           earlier_attempts jsonb       not null default '[]',
           gap_from         timestamptz,
           gap_count        integer,
+          backfill_id      uuid,
+          beside           boolean     not null default false,
           created_at       timestamptz not null default clock_timestamp(),
           constraint job_runs_once primary key (job_name, fire_time),
           constraint job_runs_fire_time_in_whole_seconds check (mod(extract(epoch from fire_time), 1) = 0),
@@ -50,6 +52,13 @@ export const createJobRuns = (schema?: string) =>
       await queryRunner.query(`
         create index if not exists job_runs_waiting on ${jobRuns} (next_attempt_at)
         where status in ('queued', 'failed', 'orphaned')`);
+      await queryRunner.query(`
+        create index if not exists job_runs_of_backfill on ${jobRuns} (backfill_id)
+        where backfill_id is not null`);
+      // Few, and looked for from any fire time inside them.
+      await queryRunner.query(`
+        create index if not exists job_runs_gaps on ${jobRuns} (job_name, fire_time)
+        where gap_from is not null`);
     }
 
     async down(queryRunner: QueryRunner): Promise<void> {

@@ -3,6 +3,7 @@ import { createJobInstances } from './1796000000005-CreateJobInstances.js';
 import { createJobRuns } from './1796000000002-CreateJobRuns.js';
 import { createJobSchedule } from './1796000000001-CreateJobSchedule.js';
 import { createReceipts } from './1796000000003-CreateReceipts.js';
+import { createJobBackfills } from './1796000000004-CreateJobBackfills.js';
 
 /** What `migrations` of a TypeORM data source takes. */
 export type MigrationClass = new () => MigrationInterface;
@@ -13,7 +14,7 @@ export type MigrationClass = new () => MigrationInterface;
  * @default the schema of the data source that runs them, or `public`
  */
 export function schedulerMigrationsIn(schema?: string): MigrationClass[] {
-  return [createJobSchedule(schema), createJobRuns(schema), createReceipts(schema), createJobInstances(schema)];
+  return [createJobSchedule(schema), createJobRuns(schema), createReceipts(schema), createJobBackfills(schema), createJobInstances(schema)];
 }
 
 /** The library's migrations for the data source's own schema. */

@@ -1,8 +1,8 @@
 import { performance } from 'node:perf_hooks';
 import { Temporal } from 'temporal-polyfill';
-import { JobRegistry } from '../../dist/lib/discovery/job.registry.js';
+import { KnownJobs } from '../../dist/lib/discovery/known-jobs.js';
 import { parseCronExpression } from '../../dist/lib/domain/cron-expression.js';
-import { jobLine } from '../../dist/lib/logging/wording.js';
+import { jobLine } from '../../dist/lib/logging/job-wording.js';
 import { JobTimeline } from '../../dist/lib/scheduling/job-timeline.js';
 import { Timelines } from '../../dist/lib/scheduling/timelines.js';
 import { declarations, jobOf, type Declaration } from './jobs.js';
@@ -17,8 +17,7 @@ export interface SchedulesSample {
 /** Everything between the decorators and the first tick, but for the database: also the line that the log has of each job. */
 function all(jobs: readonly Declaration[], now: Date): void {
   const definitions = jobs.map(jobOf);
-  const registry = new JobRegistry();
-  registry.register(definitions.map((definition) => ({ definition, handler: async () => {} })));
+  new KnownJobs().declare({ jobs: definitions.map((definition) => ({ definition, handler: async () => {} })), handlers: new Map() });
   const timelines = new Timelines();
   for (const job of definitions) timelines.set(new JobTimeline(job, now.getTime()));
   if (!(timelines.nextDueAt > now.getTime())) throw new Error('The next instants are not known.');

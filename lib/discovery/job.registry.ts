@@ -34,7 +34,7 @@ export class JobRegistry {
   }
 
   names(): string[] {
-    return this.list().map(({ definition }) => definition.name);
+    return this.known.names();
   }
 
   get size(): number {

@@ -68,9 +68,14 @@ export class KnownJobs {
     return [...this.jobs.values()].sort((a, b) => (a.definition.name < b.definition.name ? -1 : 1));
   }
 
-  /** Every job whose runs may be started here, under former names, too. */
+  /** Without former names, in alphabetical order. */
+  names(): string[] {
+    return this.list().map(({ definition }) => definition.name);
+  }
+
+  /** Every job whose runs may be started here, under former names, too; each name once, as `get` has it. */
   runnable(): RegisteredJob[] {
-    return [...this.jobs.values(), ...this.formerNames.values(), ...this.dropped.values()];
+    return [...new Map([...this.dropped, ...this.formerNames, ...this.jobs]).values()];
   }
 
   put(job: RegisteredJob): void {

@@ -61,8 +61,9 @@ export function planCatchUp(
   const oldest = Math.min(end, Math.max(from, now - rules.catchUpWindowMs));
   const holds = holdsWithin(window.held, from, end);
   const passedOver = [...decided, ...holds];
-  const live = new UndecidedFireTimes(schedule, end, Math.max(end, now), holdsWithin(window.held, end, now));
-  const most = rules.missed === 'once' && live.ends() !== null ? 0 : atMost(rules);
+  const late = new UndecidedFireTimes(schedule, end, Math.max(end, now), holdsWithin(window.held, end, now)).ends();
+  // The only one that is late is the newest that was not run. Where several are, being late is nothing out of the ordinary.
+  const most = rules.missed === 'once' && late !== null && late.from === late.until ? 0 : atMost(rules);
   const run = new UndecidedFireTimes(schedule, oldest, end, passedOver).newest(most);
   const left = new UndecidedFireTimes(schedule, oldest, run.length > 0 ? run[0]! - 1 : end, passedOver);
   const tooOld = new UndecidedFireTimes(schedule, from, oldest, passedOver);

@@ -22,7 +22,7 @@ export class CronRun {
   readonly fireTime: Date;
   /** 1, 2, … */
   readonly attempt: number;
-  /** `schedule`: at its time. `catch-up`: later, after a gap. */
+  /** `schedule`: at its time. `catch-up`: later, after a gap. `backfill`: because an operator asked for it. */
   readonly trigger: RunTrigger;
   /** What a job made at run time was given for its handler; undefined for one that the code declares. */
   readonly data: unknown;

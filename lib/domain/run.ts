@@ -7,8 +7,8 @@ export interface RunKey {
 /** Where a run stands; see DESIGN.md, "The path of one occurrence". */
 export type RunStatus = 'queued' | 'running' | 'done' | 'failed' | 'orphaned' | 'dead' | 'skipped' | 'cancelled';
 
-/** What caused a run to exist: the schedule at its time, or the schedule after a gap. */
-export type RunTrigger = 'schedule' | 'catch-up';
+/** What caused a run to exist: the schedule at its time, the schedule after a gap, or an operator's backfill. */
+export type RunTrigger = 'schedule' | 'catch-up' | 'backfill';
 
 /** Why an occurrence did not run. */
 export type SkipReason =
@@ -25,9 +25,11 @@ export type SkipReason =
 export interface OwnedRun extends RunKey {
   /** 1, 2, …; the fencing token: every later write names it. */
   readonly attempt: number;
-  /** Attempts before this one that were handed back by a stopping instance and do not count. */
+  /** Attempts before this one that do not count: handed back by a stopping instance, or from before a replay. */
   readonly releases: number;
   readonly trigger: RunTrigger;
+  /** It may run beside others of its job, and others beside it, whatever the job's overlap policy says. */
+  readonly beside: boolean;
   readonly instanceId: string;
   readonly leaseMs: number;
   /** By the database's clock. */

@@ -1,10 +1,16 @@
-import type { OwnedRun, RunKey } from '../domain/run.js';
+import type { OwnedRun, RunKey, RunTrigger } from '../domain/run.js';
 import type { LeaseLoss } from '../errors/lease-lost.error.js';
 import type { StoredError } from '../domain/stored-error.js';
 
 /** One attempt of one occurrence. */
 export interface AttemptFacts extends RunKey {
   readonly attempt: number;
+}
+
+/** One backfill of one job. */
+export interface BackfillFacts {
+  readonly id: string;
+  readonly jobName: string;
 }
 
 /**
@@ -28,6 +34,8 @@ export type SchedulerFact =
   | ({ readonly type: 'run.released' } & AttemptFacts)
   /** The occurrence has a row that says why it did not run. */
   | ({ readonly type: 'run.skipped'; readonly reason: string } & RunKey)
+  /** The occurrence has a row and waits for its turn: from a backfill, or because a backfill's run was in its way. */
+  | ({ readonly type: 'run.queued'; readonly trigger: RunTrigger } & RunKey)
   /** Missed occurrences were decided; `recorded` of them will not run. */
   | { readonly type: 'run.missed'; readonly jobName: string; readonly queued: readonly Date[]; readonly recorded: number; readonly from: Date; readonly until: Date }
   /** A lease ran out and the reaper made the run claimable again. */
@@ -41,7 +49,10 @@ export type SchedulerFact =
   | ({ readonly type: 'receipt.duplicate'; readonly entity: string; readonly effect: string } & AttemptFacts)
   /** The run was no longer ours: neither receipt nor effect was written. */
   | ({ readonly type: 'receipt.refused'; readonly entity: string; readonly effect: string } & AttemptFacts)
-  /** A job has another schedule on this instance than before: edited, renamed, or made at run time. `was` is null for a new one. */
+  /**
+   * A job has another schedule on this instance than before, or something else of it changed: edited, renamed, or made at
+   * run time. `was` is null for a new one, and where the schedule is the same.
+   */
   | { readonly type: 'job.scheduled'; readonly jobName: string; readonly schedule: string; readonly was: string | null }
   /** A job is not scheduled on this instance any more: removed, or decided under another name. */
   | { readonly type: 'job.unscheduled'; readonly jobName: string }
@@ -53,6 +64,12 @@ export type SchedulerFact =
   | { readonly type: 'job.unregistered'; readonly jobs: readonly { readonly jobName: string; readonly perhapsNow: string | null }[] }
   /** A job was seen to have changed: this instance looks for how. */
   | { readonly type: 'job.outdated'; readonly jobName: string }
+  /** An operator asked for it on this instance; `willRun` of `occurrences` are to be run. */
+  | ({ readonly type: 'backfill.started'; readonly from: Date; readonly to: Date; readonly occurrences: number; readonly willRun: number } & BackfillFacts)
+  /** Nothing of it is left: `done` and `dead` of its runs ended so, `leftAlone` had run or were in hand already. */
+  | ({ readonly type: 'backfill.finished'; readonly total: number; readonly leftAlone: number; readonly done: number; readonly dead: number } & BackfillFacts)
+  /** An operator ended it on this instance: `cancelled` runs will not start, `running` go on. */
+  | ({ readonly type: 'backfill.cancelled'; readonly by: string | null; readonly reason: string | null; readonly cancelled: number; readonly running: number } & BackfillFacts)
   | { readonly type: 'partition.created'; readonly names: readonly string[] }
   /**
    * This machine's clock is further from the database's than `maxClockSkew`; ahead of it when `skewMs` is above zero. Told

@@ -60,7 +60,7 @@ export class ClaimService {
   }
 
   /** Claims runs that wait for their next attempt, or for their first after a gap. */
-  async claimWaiting(waiting: readonly Pick<WaitingRun, 'jobName' | 'fireTime' | 'attempt'>[], jobs: ReadonlyMap<string, JobDefinition>): Promise<readonly OwnedRun[]> {
+  async claimWaiting(waiting: readonly Pick<WaitingRun, 'jobName' | 'fireTime' | 'attempt' | 'placeNeededAt'>[], jobs: ReadonlyMap<string, JobDefinition>): Promise<readonly OwnedRun[]> {
     const known = waiting.flatMap((run) => {
       const job = jobs.get(run.jobName);
       return job ? [{ ...run, overlap: job.overlap, leaseMs: job.leaseMs }] : [];
@@ -91,8 +91,10 @@ export class ClaimService {
       .map((answer) => this.owned(answer, jobs.get(answer.jobName)!.leaseMs, sentAt));
     for (const run of owned) this.events.emit({ type: 'run.claimed', ...run });
     for (const answer of answers) {
-      if (answer.verdict === 'outdated') this.events.emit({ type: 'job.outdated', jobName: answer.jobName });
-      if (answer.verdict === 'skipped') this.events.emit({ type: 'run.skipped', jobName: answer.jobName, fireTime: answer.fireTime, reason: answer.reason! });
+      const { jobName, fireTime } = answer;
+      if (answer.verdict === 'outdated') this.events.emit({ type: 'job.outdated', jobName });
+      if (answer.verdict === 'skipped') this.events.emit({ type: 'run.skipped', jobName, fireTime, reason: answer.reason! });
+      if (answer.verdict === 'queued') this.events.emit({ type: 'run.queued', jobName, fireTime, trigger: 'schedule' });
     }
     return { owned, answers };
   }
@@ -104,6 +106,7 @@ export class ClaimService {
       attempt: answer.attempt!,
       releases: answer.releases ?? 0,
       trigger: answer.trigger!,
+      beside: answer.beside,
       instanceId: this.instanceId,
       leaseMs,
       leaseUntil: answer.leaseUntil!,

@@ -109,7 +109,7 @@ export class InFlightRuns {
    * wait for it where overlap is forbidden.
    */
   lingers({ name, overlap }: JobDefinition): boolean {
-    return overlap === 'forbid' && this.list().some((run) => run.leaseLost && run.owned.jobName === name);
+    return overlap === 'forbid' && this.list().some((run) => run.leaseLost && !run.owned.beside && run.owned.jobName === name);
   }
 
   remove(run: InFlightRun): void {

@@ -6,6 +6,7 @@ import { HeartbeatService } from '../execution/heartbeat.service.js';
 import { ClockWatchService } from '../maintenance/clock-watch.service.js';
 import { PartitionsService } from '../maintenance/partitions.service.js';
 import { ReaperService } from '../maintenance/reaper.service.js';
+import { BackfillService } from '../scheduling/backfill.service.js';
 import { CatchUpService } from '../scheduling/catch-up.service.js';
 import { ScheduleFollower } from '../scheduling/schedule-follower.service.js';
 import { TickerService } from '../scheduling/ticker.service.js';
@@ -23,6 +24,7 @@ export class Duties {
   constructor(
     private readonly ticker: TickerService,
     private readonly catchUps: CatchUpService,
+    private readonly backfills: BackfillService,
     private readonly reaper: ReaperService,
     private readonly follower: ScheduleFollower,
     private readonly watermarks: WatermarkService,
@@ -37,14 +39,14 @@ export class Duties {
     await this.partitions.makeReady();
     await this.heartbeat.start();
     this.wakeUps = this.events.subscribe((event) => this.wake(event));
-    const duties = [this.partitions, this.follower, this.watermarks, this.clockWatch, this.reaper, this.catchUps, this.ticker];
+    const duties = [this.partitions, this.follower, this.watermarks, this.clockWatch, this.reaper, this.catchUps, this.backfills, this.ticker];
     for (const duty of duties) duty.start();
   }
 
   /** Claims nothing more, whatever is still running. */
   async stopClaiming(): Promise<void> {
     this.wakeUps?.unsubscribe();
-    const duties = [this.ticker, this.catchUps, this.reaper, this.partitions, this.follower, this.clockWatch];
+    const duties = [this.ticker, this.catchUps, this.backfills, this.reaper, this.partitions, this.follower, this.clockWatch];
     await Promise.all(duties.map((duty) => duty.stop()));
   }
 
@@ -66,6 +68,10 @@ export class Duties {
         this.reaper.wakeWithin(event.retryInMs);
         this.reaper.runEnded();
         return this.ticker.runEnded();
+      case 'run.queued':
+        return this.reaper.wake();
+      case 'backfill.started':
+        return this.backfills.wake();
       case 'run.missed':
         this.reaper.wake();
         return this.ticker.runEnded();
@@ -76,6 +82,7 @@ export class Duties {
       case 'run.completed':
       case 'run.dead':
       case 'run.refused':
+        if (this.backfills.runEnded(event.jobName)) this.reaper.wake();
         this.reaper.runEnded();
         return this.ticker.runEnded();
     }

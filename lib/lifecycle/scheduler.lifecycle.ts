@@ -5,7 +5,7 @@ import { SchedulerEvents } from '../events/scheduler-events.js';
 import { InFlightRuns } from '../execution/in-flight-runs.js';
 import { SchedulerLogger } from '../logging/scheduler-logger.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
-import { ScheduleFollower } from '../scheduling/schedule-follower.service.js';
+import { OwnPresence } from '../scheduling/own-presence.service.js';
 import { abandonConnections } from '../store/data-sources.js';
 import { SchedulerDatabase } from '../store/scheduler-database.js';
 import { SchemaStore } from '../store/schema.store.js';
@@ -36,7 +36,7 @@ export class SchedulerLifecycle implements OnModuleInit, OnApplicationBootstrap,
     private readonly database: SchedulerDatabase,
     private readonly schema: SchemaStore,
     private readonly registrar: Registrar,
-    private readonly follower: ScheduleFollower,
+    private readonly presence: OwnPresence,
     private readonly duties: Duties,
     private readonly drain: Drain,
     private readonly runs: InFlightRuns,
@@ -89,7 +89,7 @@ export class SchedulerLifecycle implements OnModuleInit, OnApplicationBootstrap,
     if (this.started) {
       this.events.emit({ type: 'scheduler.stopping', instanceId: this.instanceId, running: this.runs.size });
       const answered = await within(Math.max(this.options.shutdownTimeoutMs, ANSWER_WITHIN_MS), this.duties.stopClaiming());
-      const left = within(ANSWER_WITHIN_MS, this.follower.leave()).catch(() => {});
+      const left = within(ANSWER_WITHIN_MS, this.presence.leave()).catch(() => {});
       const abandoned = await this.drain.drain();
       await left;
       // A claim that is answered from now on would start a handler.

@@ -3,7 +3,8 @@ import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
 import type { JobDefinition } from '../domain/job-definition.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
-import { clockChangeLine, clockChangesSummary, jobLine, wordingOf, type LogLine } from './wording.js';
+import { clockChangeLine, clockChangesSummary, jobLine } from './job-wording.js';
+import { wordingOf, type LogLine } from './wording.js';
 
 const A_YEAR_MS = 365 * 86_400_000;
 

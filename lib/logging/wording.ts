@@ -1,10 +1,8 @@
-import type { JobDefinition } from '../domain/job-definition.js';
-import type { ClockChange } from '../domain/clock-change-preview.js';
 import { formatDuration } from '../domain/duration.js';
 import type { RunKey } from '../domain/run.js';
 import type { StoredError } from '../domain/stored-error.js';
-import type { EventOf, SchedulerEvent } from '../events/scheduler-event.js';
-import { zonedTime } from './zoned-time.js';
+import type { BackfillFacts, EventOf, SchedulerEvent } from '../events/scheduler-event.js';
+import { count, listed } from './phrases.js';
 
 /** One line of log. */
 export interface LogLine {
@@ -40,6 +38,23 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
       return { level: 'log', text: `${run(event)} handed back: another instance goes on` };
     case 'run.skipped':
       return { level: 'log', text: `${run(event)} skipped: ${event.reason}` };
+    case 'run.queued':
+      return { level: 'debug', text: `${run(event)} queued (${event.trigger})` };
+    case 'backfill.started':
+      return {
+        level: 'log',
+        text: `${backfill(event)} from ${event.from.toISOString()} to ${event.to.toISOString()}: ${event.willRun} of ${count(event.occurrences, 'occurrence')} to be run`,
+      };
+    case 'backfill.finished':
+      return {
+        level: event.dead > 0 ? 'warn' : 'log',
+        text: `${backfill(event)} finished: ${event.done} done, ${event.dead} dead, ${event.leftAlone} left alone of ${count(event.total, 'occurrence')}`,
+      };
+    case 'backfill.cancelled':
+      return {
+        level: 'warn',
+        text: `${backfill(event)} cancelled${event.by ? ` by ${event.by}` : ''}${event.reason ? ` (${event.reason})` : ''}: ${count(event.cancelled, 'queued run')} will not start, ${event.running} running go on`,
+      };
     case 'run.missed':
       return {
         level: 'warn',
@@ -93,31 +108,12 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
   }
 }
 
-/** One line about a job at boot: what it is, when it runs next, what its policies are. */
-export function jobLine(job: JobDefinition, now: Date): string {
-  const { schedule } = job;
-  const next = schedule.nextAfter(now.getTime());
-  const when =
-    next === null ? 'never' : `${zonedTime(new Date(next), schedule.timeZone)} ${schedule.timeZone} (${new Date(next).toISOString()})`;
-  const missed = job.missed === 'skip' ? 'skip' : `${job.missed} within ${formatDuration(job.catchUpWindowMs)}`;
-  const policies = [
-    `overlap ${job.overlap}`,
-    `missed ${missed}`,
-    count(job.maxAttempts, 'attempt'),
-    `lease ${formatDuration(job.leaseMs)}`,
-    ...(job.jitterMs > 0 ? [`jitter ${formatDuration(job.jitterMs)}`] : []),
-    ...(job.owner ? [`owner ${job.owner}`] : []),
-  ];
-  return `${job.name} "${schedule.expression}" (${schedule.timeZone}) next ${when}; ${policies.join(', ')}`;
-}
-
 const MOST_NAMES = 10;
 
 function unregistered(jobs: EventOf<'job.unregistered'>['jobs']): string {
   const names = jobs.slice(0, MOST_NAMES).map(({ jobName, perhapsNow }) => (perhapsNow === null ? jobName : `${jobName} (perhaps ${perhapsNow} now)`));
-  const more = jobs.length > MOST_NAMES ? ` and ${jobs.length - MOST_NAMES} more` : '';
   return (
-    `No live instance declares ${names.join(', ')}${more} any more: not run. ` +
+    `No live instance declares ${listed(names, jobs.length)} any more: not run. ` +
     `If a job was renamed, give its new declaration previously: '…' with the old name, and it goes on where it was`
   );
 }
@@ -129,48 +125,12 @@ function apart(skewMs: number): string {
   return `${formatDuration(rounded)} ${skewMs < 0 ? 'behind' : 'ahead of'}`;
 }
 
-/** What a change of the clock will do to a job. */
-export function clockChangeLine({ name, schedule: { timeZone } }: JobDefinition, change: ClockChange): string {
-  const { at, kind, localTimes, count: many, fireTimes } = change;
-  const [date, firstTime] = localTimes[0]!.split(' ');
-  const others = localTimes.slice(1).map((text) => (text.startsWith(`${date} `) ? text.slice(date!.length + 1) : text));
-  const times = listed([firstTime!, ...others], many);
-  const when = `${name}: on ${date} ${times}`;
-  switch (kind) {
-    case 'moved': {
-      const [, time] = zonedTime(new Date(at), timeZone).split(' ');
-      return `${when} ${many === 1 ? 'does' : 'do'} not exist in ${timeZone}; it runs ${many === 1 ? '' : 'once, '}at ${time!.replace(/:00$/, '')} (${iso(at)})`;
-    }
-    case 'skipped':
-      return `${when} ${many === 1 ? 'does' : 'do'} not exist in ${timeZone}; nothing runs for ${many === 1 ? 'it' : 'them'}`;
-    case 'doubled':
-      return `${when} ${many === 1 ? 'comes' : 'come'} twice in ${timeZone}; it runs both times (${many === 1 ? '' : 'first '}at ${iso(fireTimes[0]!)} and ${iso(fireTimes[localTimes.length]!)})`;
-  }
-}
-
-/** Instead of {@link clockChangeLine}, for very many jobs. */
-export function clockChangesSummary(jobs: readonly JobDefinition[]): string {
-  const names = listed(jobs.slice(0, 5).map(({ name }) => name), jobs.length);
-  return `Within a year, clock changes move, double or skip occurrences of ${count(jobs.length, 'job')}: ${names}`;
-}
-
-/** `a, b and c`, or `a, b and 7 more`. */
-function listed(texts: readonly string[], many: number): string {
-  const last = many > texts.length ? `${many - texts.length} more` : texts.at(-1)!;
-  const before = many > texts.length ? texts : texts.slice(0, -1);
-  return before.length === 0 ? last : `${before.join(', ')} and ${last}`;
-}
-
-function iso(millis: number): string {
-  return new Date(millis).toISOString();
-}
-
 function run({ jobName, fireTime }: RunKey): string {
   return `${jobName} of ${fireTime.toISOString()}`;
 }
 
-function count(many: number, what: string): string {
-  return `${many} ${what}${many === 1 ? '' : 's'}`;
+function backfill({ jobName, id }: BackfillFacts): string {
+  return `Backfill ${id} of ${jobName}`;
 }
 
 function said({ name, message }: StoredError): string {

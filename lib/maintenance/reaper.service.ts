@@ -4,14 +4,12 @@ import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
 import type { JobDefinition } from '../domain/job-definition.js';
 import { describeError } from '../domain/stored-error.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
-import { ClaimService } from '../execution/claim.service.js';
-import { ExecutorService } from '../execution/executor.service.js';
-import { InFlightRuns } from '../execution/in-flight-runs.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { DatabaseTime } from '../runtime/database-time.js';
 import { Loop } from '../runtime/loop.js';
 import { monotonicNow } from '../runtime/monotonic.js';
 import { ReaperStore, type ReapedRun } from '../store/reaper.store.js';
+import { WaitingRuns } from './waiting-runs.service.js';
 
 const REAP_AT_ONCE = 100;
 
@@ -19,8 +17,8 @@ const REAP_AT_ONCE = 100;
 const LOOK_AGAIN_MS = 500;
 
 /**
- * Makes the runs of dead instances claimable, and starts runs that wait: orphaned, failed, released or caught up. Sleeps
- * until the earliest lease ends or attempt is due.
+ * Makes the runs of dead instances claimable, and starts runs that wait: orphaned, failed, released, caught up or
+ * backfilled. Sleeps until the earliest lease ends or attempt is due.
  */
 @Injectable()
 export class ReaperService {
@@ -28,12 +26,10 @@ export class ReaperService {
   private leftWaiting = false;
 
   constructor(
-    @Inject(SCHEDULER_OPTIONS) private readonly options: ResolvedSchedulerOptions,
+    @Inject(SCHEDULER_OPTIONS) options: ResolvedSchedulerOptions,
     private readonly jobs: KnownJobs,
     private readonly store: ReaperStore,
-    private readonly claims: ClaimService,
-    private readonly executor: ExecutorService,
-    private readonly runs: InFlightRuns,
+    private readonly waiting: WaitingRuns,
     private readonly time: DatabaseTime,
     private readonly events: SchedulerEvents,
   ) {
@@ -79,25 +75,13 @@ export class ReaperService {
     if (expired) await this.reapExpired(names);
     this.leftWaiting = expired || untilAttempt <= 0;
     if (!this.leftWaiting) return Math.min(untilExpiry, untilAttempt);
-    return (await this.startWaiting()) > 0 ? 0 : LOOK_AGAIN_MS;
+    return (await this.waiting.start()) > 0 ? 0 : LOOK_AGAIN_MS;
   }
 
   private async reapExpired(names: readonly string[]): Promise<void> {
     await this.store.endStaleReceipts(names);
     const reaped = await this.store.reap(this.known, REAP_AT_ONCE);
     reaped.forEach((run) => this.report(run));
-  }
-
-  /** @returns how many were started */
-  private async startWaiting(): Promise<number> {
-    const room = this.options.maxConcurrentRuns - this.runs.size;
-    if (room <= 0) return 0;
-    const startable = this.known.filter((job) => !this.runs.lingers(job));
-    const waiting = await this.store.waiting(startable, room);
-    const jobs = new Map(startable.map((job) => [job.name, job]));
-    const owned = await this.claims.claimWaiting(waiting, jobs);
-    this.executor.start(owned);
-    return owned.length;
   }
 
   private get known(): JobDefinition[] {

@@ -34,8 +34,8 @@ export interface DistributedCronOptions {
    */
   overlap?: OverlapPolicy;
   /**
-   * Occurrences nobody ran in time: `skip` all, run the newest `once`, or run `all` of them, oldest first. Where a newer
-   * occurrence is due already, `once` runs that one alone.
+   * Occurrences nobody ran in time: `skip` all, run the newest `once`, or run `all` of them, oldest first. Where just one
+   * newer occurrence is late, `once` leaves it at that.
    * @default 'once'
    */
   missed?: MissedPolicy;

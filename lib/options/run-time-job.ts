@@ -24,7 +24,7 @@ export interface RunTimeContext {
   /** The handlers that live instances have. */
   readonly handlers: readonly string[];
   readonly defaults: ResolvedJobDefaults;
-  /** How long history is kept, milliseconds; null for always. */
+  /** How long history is kept, in milliseconds; null for always. */
   readonly retentionMs: number | null;
 }
 
@@ -43,7 +43,8 @@ export function resolveRunTimeJob(given: RunTimeJob, context: RunTimeContext) {
   try {
     const job = storedDefinition({ name, cron, options, data }, context.calledAs, context.defaults);
     problems.push(...problemsOfRetention(job, context.retentionMs));
-    if (problems.length === 0) return { job, parts: { handler, options: options as Record<string, unknown>, data } };
+    // With its zone, whatever the default is elsewhere or after the next deploy.
+    if (problems.length === 0) return { job, parts: { handler, options: { ...options, timeZone: job.schedule.timeZone }, data } };
   } catch (error) {
     if (!(error instanceof InvalidOptionsError)) throw error;
     problems.push(...error.problems);

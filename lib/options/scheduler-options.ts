@@ -22,13 +22,16 @@ export interface DistributedSchedulerOptions {
    * pool of the module's own with the same settings, so that a drained pool starves nothing.
    */
   dataSource?: DataSource;
-  /** The schema of `job_schedule`, `job_runs` and `receipts`. @default 'public' */
+  /** The schema of the tables: `job_schedule`, `job_runs`, `receipts` and `job_instances`. @default 'public' */
   schema?: string;
   /** Run the migrations at start-up, one replica at a time. @default false; true on the embedded server */
   migrate?: boolean;
   /** Job options for every job that does not set them itself. */
   defaults?: JobDefaults;
-  /** Runs this instance has in hand at most; what does not fit is left to others. @default 20 */
+  /**
+   * Runs this instance has in hand at most; what does not fit is left to others. Of 2 and more, a quarter and at least one
+   * is kept for live occurrences: what is caught up or backfilled never takes the last. @default 20
+   */
   maxConcurrentRuns?: number;
   /** Connections of the pool that claims and completes runs. @default 3 */
   poolSize?: number;
@@ -39,13 +42,19 @@ export interface DistributedSchedulerOptions {
    * a day is refused at start-up. Nothing is dropped by it. @default for ever
    */
   retention?: Duration;
-  /** How long the ticker and the reaper sleep at most before they look again. @default '5s' */
+  /**
+   * How long the ticker, the reaper and what follows schedules sleep at most before they look again. An instance that has
+   * not been heard of for four of these (for 2 s at least) is taken for gone. @default '5s'
+   */
   pollInterval?: Duration;
   /** How far this machine's clock may be from the database's before the event `clock.skewed` warns (from 100 ms). @default '5s' */
   maxClockSkew?: Duration;
   /** How long a stopping instance waits for its running handlers before it aborts them. @default '20s' */
   shutdownTimeout?: Duration;
-  /** False: the instance registers its jobs and serves the injectable services, but claims nothing. @default true */
+  /**
+   * False: the instance registers its jobs and serves the injectable services, but claims nothing and takes no schedule
+   * over: it follows the one that holds. @default true
+   */
   enabled?: boolean;
   /** False: nothing is written to Nest's Logger; `SchedulerEvents` still tells everything. @default true */
   logging?: boolean;

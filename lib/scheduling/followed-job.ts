@@ -23,15 +23,13 @@ export function followedJob(
   handlers: Declarations['handlers'],
   defaults: ResolvedJobDefaults,
 ): Followed {
-  if (stored.removed || (stored.runTime && stored.yieldsTo !== null)) return { kind: 'none' };
+  if (stored.removed) return { kind: 'none' };
   try {
     if (!stored.runTime) return declared ? followDeclared(stored, declared) : { kind: 'none' };
     const found = handlers.get(stored.runTime.handler);
-    if (!found) return { kind: 'none' };
-    const { options, data } = stored.runTime;
-    // Not the default zone of this instance: all follow the one that is stored.
-    const given = { name: stored.name, cron: stored.cron, options: { ...options, timeZone: stored.timeZone }, data };
-    const definition = storedDefinition(given, found.declaredBy, defaults);
+    if (!found || stored.yieldsTo !== null) return { kind: 'none' };
+    const { name, cron, timeZone, runTime } = stored;
+    const definition = storedDefinition({ name, cron, options: { ...runTime.options, timeZone }, data: runTime.data }, found.declaredBy, defaults);
     return { kind: 'scheduled', job: { definition, handler: found.handler } };
   } catch (error) {
     if (!(error instanceof SchedulerError)) throw error;

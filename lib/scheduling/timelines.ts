@@ -41,10 +41,6 @@ export class Timelines {
     return this.timelines.get(timeline.job.name) === timeline;
   }
 
-  list(): JobTimeline[] {
-    return [...this.timelines.values()];
-  }
-
   /** Those with something to start now, on time or merely late; the earliest first. */
   live(now: number): JobTimeline[] {
     return this.placed.due(now).filter((timeline) => !timeline.isMissed(now));

@@ -1,8 +1,10 @@
 import { isHeld } from './held.js';
 import type { Tables } from './tables.js';
+import { backfillHasPlace, leavesTheWayFree, nothingInTheWay, precedence, runsAlone } from './waiting-rules.js';
 
 /**
- * Judges each candidate and inserts those that are due and free, and those that are not to run with their reason.
+ * Judges each candidate and inserts those that are due and free, and those that are not to run with their reason. What is
+ * due while a backfill's run is in its way is queued: it is neither skipped nor, however long that takes, missed.
  * @param candidates SQL for a jsonb array of `DueOccurrence`
  * @param instanceId SQL for a jsonb text
  */
@@ -30,14 +32,18 @@ export function insertDue({ jobRuns, jobSchedule }: Tables, candidates: string, 
                       and    due.fire_time < (hold ->> 'until')::timestamptz
                       limit  1)
               end as held,
-              (select min(other.started_at)
-               from   ${jobRuns} other
-               where  due.overlap = 'forbid'
-               and    other.job_name = due.job_name
-               and    other.status = 'running'
-               and    other.lease_until > clock.now) as busy_since
+              busy.busy_since, busy.backfilling
        from   ${recordset(candidates, 'due')}
        cross  join clock
+       cross  join lateral (
+         select min(other.started_at) filter (where other.trigger <> 'backfill') as busy_since,
+                coalesce(bool_or(other.trigger = 'backfill'), false) as backfilling
+         from   ${jobRuns} other
+         where  due.overlap = 'forbid'
+         and    other.job_name = due.job_name
+         and    other.status = 'running'
+         and    other.lease_until > clock.now
+         and    not other.beside) busy
        left   join ${jobSchedule} schedule on schedule.name = due.job_name
        left   join ${jobRuns} run on run.job_name = due.job_name and run.fire_time = due.fire_time
      ),
@@ -51,6 +57,7 @@ export function insertDue({ jobRuns, jobSchedule }: Tables, candidates: string, 
                 when early then 'early'
                 when held is not null or busy_since <= starts_at then 'skipped'
                 when busy_since is not null then 'waiting'
+                when backfilling then 'queued'
                 when overlap = 'forbid' and 1 < row_number() over (
                   partition by job_name, taken or decided or early order by fire_time) then 'waiting'
                 else 'claimed'
@@ -60,14 +67,18 @@ export function insertDue({ jobRuns, jobSchedule }: Tables, candidates: string, 
      ),
      inserted as (
        insert into ${jobRuns}
-              (job_name, fire_time, status, trigger, reason, claimed_by, attempt, started_at, lease_until, finished_at)
-       select job_name, fire_time, 'skipped', 'schedule', reason, null, 0, null, null, now
+              (job_name, fire_time, status, trigger, reason, claimed_by, attempt, started_at, lease_until, finished_at, next_attempt_at)
+       select job_name, fire_time, 'skipped', 'schedule', reason, null, 0, null, null, now, null::timestamptz
        from   judged
        where  verdict = 'skipped'
        union  all
-       select job_name, fire_time, 'running', 'schedule', null, ${instanceId} #>> '{}', 1, now, now + lease_ms * interval '1 millisecond', null
+       select job_name, fire_time, 'running', 'schedule', null, ${instanceId} #>> '{}', 1, now, now + lease_ms * interval '1 millisecond', null, null
        from   judged
        where  verdict = 'claimed'
+       union  all
+       select job_name, fire_time, 'queued', 'schedule', 'waits for a run of a backfill', null, 0, null, null, null, now
+       from   judged
+       where  verdict = 'queued'
        order  by 1, 2
        on conflict (job_name, fire_time) do nothing
        returning job_name, fire_time, attempt, releases, trigger, lease_until
@@ -75,7 +86,7 @@ export function insertDue({ jobRuns, jobSchedule }: Tables, candidates: string, 
      select judged.job_name, judged.fire_time, judged.now, inserted.attempt, inserted.releases, inserted.trigger, inserted.lease_until,
             judged.reason,
             case
-              when judged.verdict in ('claimed', 'skipped') and inserted.job_name is null then 'taken'
+              when judged.verdict in ('claimed', 'skipped', 'queued') and inserted.job_name is null then 'taken'
               else judged.verdict
             end as verdict
      from   judged
@@ -88,7 +99,8 @@ export function insertDue({ jobRuns, jobSchedule }: Tables, candidates: string, 
  * @param candidates SQL for a jsonb array of `WaitingRun`
  * @param instanceId SQL for a jsonb text
  */
-export function startWaiting({ jobRuns, jobSchedule }: Tables, candidates: string, instanceId: string): string {
+export function startWaiting(tables: Tables, candidates: string, instanceId: string): string {
+  const { jobRuns, jobSchedule } = tables;
   return `
      update ${jobRuns} run
      set    status = 'running',
@@ -100,37 +112,39 @@ export function startWaiting({ jobRuns, jobSchedule }: Tables, candidates: strin
             lease_until = clock_timestamp() + candidate.lease_ms * interval '1 millisecond',
             next_attempt_at = null,
             error = null,
-            earlier_attempts = case when run.attempt = 0 then run.earlier_attempts else run.earlier_attempts || jsonb_build_object(
+            earlier_attempts = case when run.claimed_by is null then run.earlier_attempts else run.earlier_attempts || jsonb_build_object(
               'attempt', run.attempt,
               'claimedBy', run.claimed_by,
               'startedAt', run.started_at,
               'finishedAt', run.finished_at,
               'status', run.status,
               'error', run.error) end
-     from  (select waiting.*,
-                   row_number() over (partition by waiting.job_name order by waiting.fire_time) as turn
-            from   ${recordset(candidates, 'waiting')}) candidate
+     from  (select waiting.*, seen.trigger, seen.beside, seen.backfill_id, kind.alone,
+                   row_number() over (partition by waiting.job_name, kind.alone order by ${precedence('seen')}, waiting.fire_time) as turn,
+                   row_number() over (partition by seen.backfill_id order by waiting.fire_time) as backfill_turn
+            from   ${recordset(candidates, 'waiting')}
+            join   ${jobRuns} seen on seen.job_name = waiting.job_name and seen.fire_time = waiting.fire_time and seen.attempt = waiting.attempt
+                     and seen.status in ('queued', 'failed', 'orphaned')
+            cross  join lateral (select ${runsAlone('seen', 'waiting.overlap')} as alone) kind) candidate
      where  run.job_name = candidate.job_name
      and    run.fire_time = candidate.fire_time
-     and    (candidate.overlap = 'allow' or candidate.turn = 1 and not exists (
-              select from ${jobRuns} other
-              where  other.job_name = candidate.job_name
-              and    other.status = 'running'
-              and    other.lease_until > clock_timestamp()))
+     and    (not candidate.alone or candidate.turn = 1 and ${nothingInTheWay(tables, 'candidate.job_name')})
+     and    ${backfillHasPlace(tables, 'candidate')}
+     and    ${leavesTheWayFree(tables, 'candidate', 'candidate.place_needed_at')}
      and    run.status in ('queued', 'failed', 'orphaned')
      and    run.next_attempt_at <= clock_timestamp()
      and    run.fire_time <= clock_timestamp()
      and    run.attempt = candidate.attempt
      and    not ${isHeld(jobSchedule, 'candidate.job_name')}
-     returning run.job_name, run.fire_time, run.attempt, run.releases, run.trigger, run.lease_until,
+     returning run.job_name, run.fire_time, run.attempt, run.releases, run.trigger, run.beside, run.lease_until,
                null as reason, 'claimed' as verdict, clock_timestamp() as now`;
 }
 
 /** The candidates as a table: property by property, as they are named in TypeScript. */
 function recordset(candidates: string, alias: string): string {
   return `(select "jobName" as job_name, "fireTime" as fire_time, "startsAt" as starts_at, cron, "timeZone" as time_zone, attempt, overlap,
-                  "leaseMs" as lease_ms, coalesce("byHand", false) as by_hand
+                  "leaseMs" as lease_ms, "placeNeededAt" as place_needed_at, coalesce("byHand", false) as by_hand
            from   jsonb_to_recordset(${candidates})
                     as given ("jobName" text, "fireTime" timestamptz, "startsAt" timestamptz, cron text, "timeZone" text, attempt integer,
-                              overlap text, "leaseMs" integer, "byHand" boolean)) ${alias}`;
+                              overlap text, "leaseMs" integer, "placeNeededAt" timestamptz, "byHand" boolean)) ${alias}`;
 }

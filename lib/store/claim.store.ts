@@ -25,6 +25,8 @@ export interface WaitingRun extends RunKey {
   readonly attempt: number;
   readonly overlap: OverlapPolicy;
   readonly leaseMs: number;
+  /** When the schedule needs the place that the run would take; only a backfill gives way to it. @default never */
+  readonly placeNeededAt?: Date | null;
 }
 
 /** What the database said to one candidate. */
@@ -33,6 +35,8 @@ export type ClaimVerdict =
   | 'claimed'
   /** It has a row that says why it does not run: `reason` is set. */
   | 'skipped'
+  /** It has a row that waits: it starts when the run of a backfill that is in its way has ended. */
+  | 'queued'
   /** Somebody else decided it. */
   | 'taken'
   /** By the database's clock it is not due yet. */
@@ -49,6 +53,7 @@ export interface ClaimAnswer extends RunKey {
   readonly attempt: number | null;
   readonly releases: number | null;
   readonly trigger: RunTrigger | null;
+  readonly beside: boolean;
   readonly leaseUntil: Date | null;
 }
 
@@ -81,7 +86,10 @@ export class ClaimStore {
     );
   }
 
-  /** Claims runs that wait for their next attempt. At most one of a job that forbids overlap, and none beside a running one. */
+  /**
+   * Claims runs that wait for their next attempt. At most one of a job that forbids overlap, and none beside a running one;
+   * of a backfill no more than it runs at a time, and none that would keep the schedule waiting.
+   */
   async claimWaiting(waiting: readonly WaitingRun[], instanceId: string): Promise<ClaimAnswers> {
     return this.claim([...waiting].sort(byKey), startWaiting, instanceId);
   }
@@ -109,6 +117,7 @@ interface ClaimRow {
   attempt: number | null;
   releases: number | null;
   trigger: RunTrigger | null;
+  beside?: boolean;
   lease_until: Date | null;
   now: Date;
 }
@@ -124,6 +133,7 @@ function answers(rows: readonly ClaimRow[]): ClaimAnswers {
       attempt: row.attempt,
       releases: row.releases,
       trigger: row.trigger,
+      beside: row.beside ?? false,
       leaseUntil: row.lease_until,
     })),
   };

@@ -5,6 +5,7 @@ import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import type { PostgresConnection } from '../options/scheduler-options.js';
 import { breakConnection } from './break-connection.js';
 import { CONNECT_TIMEOUT_MS, OWN_TYPES } from './client-config.js';
+import { JobBackfill } from './job-backfill.entity.js';
 import { JobInstance } from './job-instance.entity.js';
 import { JobRun } from './job-run.entity.js';
 import { JobSchedule } from './job-schedule.entity.js';
@@ -14,7 +15,7 @@ import { Receipt } from './receipt.entity.js';
 /** What `migrations` of a TypeORM data source takes. */
 export type MigrationClass = new () => MigrationInterface;
 
-const ENTITIES = [JobSchedule, JobRun, Receipt, JobInstance];
+const ENTITIES = [JobSchedule, JobRun, Receipt, JobBackfill, JobInstance];
 
 /** By their pool, also those that still connect: a claim whose answer came after the end would start a handler. */
 const connections = new WeakMap<DataSource, Set<Client>>();

@@ -2,7 +2,7 @@ import { Column, Entity, PrimaryColumn } from 'typeorm';
 import type { StoredError } from '../domain/stored-error.js';
 import type { RunStatus, RunTrigger } from '../domain/run.js';
 
-/** One finished attempt that was followed by another. */
+/** One finished attempt that was followed by another, or what the row was before a backfill ran it. */
 export interface EarlierAttempt {
   attempt: number;
   claimedBy: string | null;
@@ -10,6 +10,9 @@ export interface EarlierAttempt {
   finishedAt: string | null;
   status: RunStatus;
   error: StoredError | null;
+  /** Set where a backfill took the row over: why it had not run, or ended as it did, and what had caused it. */
+  reason?: string | null;
+  trigger?: RunTrigger;
 }
 
 /** One occurrence of one job: what happened to it, or why nothing did. */
@@ -44,7 +47,10 @@ export class JobRun {
   @Column('integer', { default: 0 })
   attempt!: number;
 
-  /** Attempts that were handed back by a stopping instance; they do not count towards the job's `maxAttempts`. */
+  /**
+   * Attempts that do not count towards the job's `maxAttempts`: handed back by a stopping instance, or from before a
+   * backfill ran the occurrence again.
+   */
   @Column('integer', { default: 0 })
   releases!: number;
 
@@ -70,9 +76,17 @@ export class JobRun {
   @Column('timestamptz', { name: 'gap_from', nullable: true })
   gapFrom!: Date | null;
 
-  /** How many occurrences the gap covers. */
+  /** How many occurrences the gap stands for: those that have no row of their own, and this one. */
   @Column('integer', { name: 'gap_count', nullable: true })
   gapCount!: number | null;
+
+  /** The backfill that queued the run last. */
+  @Column('uuid', { name: 'backfill_id', nullable: true })
+  backfillId!: string | null;
+
+  /** The run may run beside others of its job, and others beside it, whatever the job's overlap policy says. */
+  @Column('boolean', { default: false })
+  beside!: boolean;
 
   @Column('timestamptz', { name: 'created_at', default: () => 'clock_timestamp()' })
   createdAt!: Date;

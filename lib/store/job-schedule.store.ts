@@ -24,6 +24,8 @@ export interface SeenChanges extends SeenSchedules {
   readonly present: boolean;
   /** Changes with each instance that comes or goes. */
   readonly company: string;
+  /** There is a backfill to be fed. */
+  readonly backfilling: boolean;
 }
 
 /** What the code declares about its jobs, what the database makes of it, and how far each job has been decided. */
@@ -38,8 +40,9 @@ export class JobScheduleStore {
   }
 
   /**
-   * Writes the declarations. A new job has no past, unless it has a former name. The expression and the zone of a job
-   * that is there already stay as they are: see `TakeOverStore`. So does what an operator set.
+   * Writes the declarations. A new job has no past, unless it has a former name. Nor has one whose name was given up for
+   * another that is declared beside it: it is a job of its own. The expression and the zone of a job that is there already
+   * stay as they are: see `TakeOverStore`. So does what an operator set.
    * @param presence null for an instance that takes no part
    * @returns the declared jobs and those made at run time, as they are stored
    */
@@ -104,9 +107,14 @@ export class JobScheduleStore {
               options = null,
               data = null,
               removed_at = null,
-              revision = case when stored.removed_at is null and stored.handler is null then stored.revision else $1 end,
-              effective_from = case when stored.removed_at is null then stored.effective_from else clock_timestamp() end,
-              decided_until = case when stored.removed_at is null then stored.decided_until else clock_timestamp() end`,
+              yields_to = coalesce(stored.yields_to, excluded.yields_to),
+              effective_from = case when stored.removed_at is not null then clock_timestamp() else stored.effective_from end,
+              decided_until = case when stored.removed_at is not null then clock_timestamp() else stored.decided_until end,
+              revision = case
+                when stored.removed_at is not null or stored.handler is not null then $1
+                when stored.yields_to is null and excluded.yields_to is not null then $1
+                else stored.revision
+              end`,
       [
         revision,
         jobs.map(({ name }) => name),
@@ -124,8 +132,8 @@ export class JobScheduleStore {
    * @param seen the highest revision it has followed
    */
   async lookIn({ instanceId, aliveMs }: Presence, seen: number): Promise<SeenChanges> {
-    const { jobSchedule, jobInstances } = this.database.tables;
-    const rows = await this.query<Partial<StoredJobRow> & { now: Date; present: boolean; company: string | null }>(
+    const { jobSchedule, jobInstances, jobBackfills } = this.database.tables;
+    const rows = await this.query<Partial<StoredJobRow> & { now: Date; present: boolean; company: string | null; backfilling: boolean }>(
       `with me as (
          update ${jobInstances}
          set    alive_until = clock_timestamp() + $2 * interval '1 millisecond'
@@ -138,37 +146,37 @@ export class JobScheduleStore {
              (select md5(string_agg(id, ' ' order by id))
               from   ${jobInstances}
               where  alive_until > clock_timestamp()) as company,
+              exists (select from ${jobBackfills} where finished_at is null and cancelled_at is null) as backfilling,
               changed.*
        from  (select) as always
        left   join (select ${STORED_JOB_COLUMNS} from ${jobSchedule} where revision > $3) changed on true`,
       [instanceId, aliveMs, seen],
     );
-    const { now, present, company } = rows[0]!;
-    return { databaseNow: now, present, company: company ?? '', jobs: rows.flatMap((row) => (isThere(row) ? [storedJob(row)] : [])) };
+    const { now, present, company, backfilling } = rows[0]!;
+    return { databaseNow: now, present, company: company ?? '', backfilling, jobs: rows.flatMap((row) => (isThere(row) ? [storedJob(row)] : [])) };
   }
 
-  /** Remembers how far jobs are decided, in one statement; never backwards, and never for an expression that was replaced. */
+  /**
+   * Remembers how far jobs are decided, in one statement; never backwards, and never for an expression that was replaced.
+   * The rows are locked in the order of the names, as everywhere: left to itself, the update takes them in the order its
+   * plan finds them, and two replicas, or one that starts, would wait for each other.
+   */
   async remember(watermarks: readonly Watermark[]): Promise<void> {
     const { jobSchedule } = this.database.tables;
     await this.query(
-      `with held as materialized (
-         -- Locked in the order of the names, as everybody does: an update alone locks in whatever order it finds them.
-         select seen.*
-         from   ${jobSchedule} schedule
-         join   unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[])
-                  as seen (name, cron, time_zone, decided_until) on seen.name = schedule.name
-         where  schedule.decided_until < seen.decided_until
-         order  by schedule.name
-         for    no key update of schedule
-       )
-       update ${jobSchedule} schedule
-       set    decided_until = held.decided_until
-       from   held
-       where  schedule.name = held.name
-       and    schedule.cron = held.cron
-       and    schedule.time_zone = held.time_zone
-       and    schedule.yields_to is null
-       and    schedule.decided_until < held.decided_until`,
+      `update ${jobSchedule} schedule
+       set    decided_until = behind.seen
+       from  (select stored.name, seen.decided_until as seen
+              from   unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[]) as seen (name, cron, time_zone, decided_until)
+              join   ${jobSchedule} stored on stored.name = seen.name
+              where  stored.cron = seen.cron
+              and    stored.time_zone = seen.time_zone
+              and    stored.yields_to is null
+              and    stored.decided_until < seen.decided_until
+              order  by stored.name
+              for    no key update of stored) behind
+       where  schedule.name = behind.name
+       and    schedule.decided_until < behind.seen`,
       [
         watermarks.map(({ job }) => job.name),
         watermarks.map(({ job }) => job.schedule.expression),

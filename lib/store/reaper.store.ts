@@ -1,16 +1,29 @@
 import type { OverlapPolicy } from '../domain/job-definition.js';
-import type { RunKey } from '../domain/run.js';
+import type { RunKey, RunTrigger } from '../domain/run.js';
 import { isHeld } from './held.js';
 import { queryOn, type Query } from './query.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 import type { WaitingRun } from './claim.store.js';
 import { receiptLockKey } from './receipt-lock.js';
+import { backfillHasPlace, leavesTheWayFree, nothingInTheWay, precedence, runsAlone } from './waiting-rules.js';
 
 /** What this instance knows about the jobs whose runs it may reap and start. */
 export interface KnownJob {
   readonly name: string;
   readonly maxAttempts: number;
   readonly overlap: OverlapPolicy;
+}
+
+/** What this instance knows about a job whose waiting runs it may start. */
+export interface StartableJob extends KnownJob {
+  /** When the job's next undecided occurrence may start: a backfill's run that it may not run beside gives way. */
+  readonly nextDueAt?: Date | null;
+}
+
+/** A run that could start now. */
+export interface StartableRun extends Pick<WaitingRun, 'jobName' | 'fireTime' | 'attempt'> {
+  readonly trigger: RunTrigger;
+  readonly beside: boolean;
 }
 
 /** When the reaper has something to do next; null where nothing is open. */
@@ -138,31 +151,40 @@ export class ReaperStore {
   }
 
   /**
-   * Runs that could start now, longest waiting first: their attempt is due, their job is not held, and where it forbids
-   * overlap it is their turn and nothing of it runs. What can't start is left out, or a long backlog of one job would take
-   * the places of all others. A look only: the claim judges again.
+   * Runs that could start now: their attempt is due, their job is not held, and where overlap is forbidden it is their turn
+   * and nothing of the job runs. Live ones first, then what is caught up, then backfills; of those, the longest waiting.
+   * What can't start is left out, or a long backlog of one job would take the places of all others. A look only: the claim
+   * judges again.
+   * @param slotNeededAt when an occurrence of any job needs the slot that is given now; null where others are kept for it
    */
-  async waiting(jobs: readonly KnownJob[], limit: number): Promise<Pick<WaitingRun, 'jobName' | 'fireTime' | 'attempt'>[]> {
-    const { jobRuns, jobSchedule } = this.database.tables;
+  async waiting(jobs: readonly StartableJob[], limit: number, slotNeededAt: Date | null = null): Promise<StartableRun[]> {
+    const { tables } = this.database;
+    const { jobRuns, jobSchedule } = tables;
     return this.query(
-      `select waiting.job_name as "jobName", waiting.fire_time as "fireTime", waiting.attempt
-       from  (select run.job_name, run.fire_time, run.attempt, run.next_attempt_at, known.overlap,
-                     row_number() over (partition by run.job_name order by run.fire_time) as turn
+      `select waiting.job_name as "jobName", waiting.fire_time as "fireTime", waiting.attempt, waiting.trigger, waiting.beside
+       from  (select run.job_name, run.fire_time, run.attempt, run.next_attempt_at, run.trigger, run.beside, run.backfill_id, kind.*,
+                     least(case when kind.alone and known.overlap = 'forbid' then known.next_due_at end, $4::timestamptz) as place_needed_at,
+                     row_number() over (partition by run.job_name, kind.alone order by kind.precedence, run.fire_time) as turn,
+                     row_number() over (partition by run.backfill_id order by run.fire_time) as backfill_turn
               from   ${jobRuns} run
-              join   unnest($1::text[], $2::text[]) as known (job_name, overlap) on known.job_name = run.job_name
+              join   unnest($1::text[], $2::text[], $5::timestamptz[]) as known (job_name, overlap, next_due_at) on known.job_name = run.job_name
+              cross  join lateral (select ${precedence('run')} as precedence, ${runsAlone('run', 'known.overlap')} as alone) kind
               where  run.status in ('queued', 'failed', 'orphaned')
               and    run.next_attempt_at <= clock_timestamp()
               and    run.fire_time <= clock_timestamp()
               and    not ${isHeld(jobSchedule, 'run.job_name')}) waiting
-       where  waiting.overlap = 'allow'
-       or     waiting.turn = 1 and not exists (
-                select from ${jobRuns} other
-                where  other.job_name = waiting.job_name
-                and    other.status = 'running'
-                and    other.lease_until > clock_timestamp())
-       order  by waiting.next_attempt_at, waiting.fire_time
+       where (not waiting.alone or waiting.turn = 1 and ${nothingInTheWay(tables, 'waiting.job_name')})
+       and    ${backfillHasPlace(tables, 'waiting')}
+       and    ${leavesTheWayFree(tables, 'waiting', 'waiting.place_needed_at')}
+       order  by waiting.precedence, waiting.next_attempt_at, waiting.fire_time
        limit  $3`,
-      [jobs.map(({ name }) => name), jobs.map(({ overlap }) => overlap), limit],
+      [
+        jobs.map(({ name }) => name),
+        jobs.map(({ overlap }) => overlap),
+        limit,
+        slotNeededAt?.toISOString() ?? null,
+        jobs.map(({ nextDueAt }) => nextDueAt?.toISOString() ?? null),
+      ],
     );
   }
 }

@@ -8,6 +8,7 @@ export class Tables {
   readonly jobInstances: string;
   /** The function behind the trigger of `job_schedule`. */
   readonly keepHolds: string;
+  readonly jobBackfills: string;
 
   /** @param schema as configured, not quoted */
   constructor(readonly schema: string) {
@@ -16,6 +17,7 @@ export class Tables {
     this.receipts = this.qualify('receipts');
     this.jobInstances = this.qualify('job_instances');
     this.keepHolds = this.qualify('job_schedule_keep_holds');
+    this.jobBackfills = this.qualify('job_backfills');
   }
 
   /** The tables in the given schema, or in the default one of the data source that runs the statement. */

@@ -59,7 +59,7 @@ export class Demo {
     const expected = expectedJobs(await this.start());
     const clock = await DatabaseClock.ask(this.database.dataSource);
     const from = clock.now();
-    const disasters = new Disasters(this.fleet, this.mailServer, this.work, expected, clock, (text, replica) => this.narrator.act(text, replica), this.signal);
+    const disasters = new Disasters(this.fleet, this.mailServer, this.work, expected, clock, from, (text, replica) => this.narrator.act(text, replica), this.signal);
     const calm = disasters.run().then(() => this.sleep(CALM_MS));
     await this.within(DISASTERS_WITHIN_MS, Promise.all([calm, this.sleep(SHOW_MS)]));
     const window = { from, to: clock.now() };

@@ -35,6 +35,8 @@ export class Disasters {
     private readonly work: WorkInHand,
     private readonly expected: readonly ExpectedJob[],
     private readonly clock: DatabaseClock,
+    /** Only mailings that fired later are judged. */
+    private readonly from: Date,
     private readonly tell: (text: string, replica?: string) => void,
     private readonly signal: AbortSignal,
   ) {}
@@ -94,6 +96,7 @@ export class Disasters {
         const count = this.count(mail);
         const replica = this.fleet.get(mail.replica);
         if (count < AFTER_MAILS || replica?.state !== 'running' || this.work.has(replica.name, REPORT)) return;
+        if (new Date(mail.fireTime) <= this.from) return;
         if (this.strikes.some(({ fireTime }) => fireTime === mail.fireTime)) return;
         this.mailServer[moment] = () => {};
         act({ mail, replica });

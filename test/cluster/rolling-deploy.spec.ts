@@ -75,7 +75,7 @@ describe('a rolling deploy', () => {
     expect(await goesOn()).toMatch(/^e+$/);
     await old.stop();
     await eventually('the new name', async () => (await cluster.ledger.effects('renamed')).length >= 3);
-    const effects = [...(await cluster.ledger.effects('job')), ...(await cluster.ledger.effects('renamed'))].map(({ fireTime }) => fireTime.getTime()).sort();
+    const effects = [...(await cluster.ledger.effects('job')), ...(await cluster.ledger.effects('renamed'))].map(({ fireTime }) => fireTime.getTime()).sort((a, b) => a - b);
     expect(new Set(effects).size).toBe(effects.length);
     // None is left out: what nobody ran between the two is caught up, or late.
     for (const [index, fireTime] of effects.slice(1).entries()) expect(fireTime - effects[index]!).toBe(2_000);

@@ -40,7 +40,7 @@ describe('replicas on hosts in different time zones, with a server in a third', 
       `select table_name, column_name
        from   information_schema.columns
        where  table_schema = 'public'
-       and    table_name in ('job_schedule', 'job_runs', 'receipts')
+       and    table_name in ('job_schedule', 'job_runs', 'receipts', 'job_instances')
        and    data_type in ('timestamp without time zone', 'date', 'time without time zone')`,
     );
     expect(columns).toEqual([]);

@@ -5,7 +5,7 @@ import { planCatchUp, type CatchUpPlan, type HeldSpan } from '../../lib/domain/c
 import { jitterDelay } from '../../lib/domain/jitter.js';
 import { compileSchedule, nextFireTimes } from '../../lib/domain/schedule.js';
 import { timeZoneOf } from '../../lib/domain/time-zone.js';
-import { clockChangeLine } from '../../lib/logging/wording.js';
+import { clockChangeLine } from '../../lib/logging/job-wording.js';
 import { resolveJob } from '../../lib/options/resolve-job.js';
 
 interface Table {
@@ -47,6 +47,7 @@ const CHECKS: Readonly<Record<string, (row: string[], table: Table) => [found: u
     const job = { ...jobOf('* * * * *', ''), name: 'job', schedule };
     return [changes.map((change) => clockChangeLine(job, change)).join('<br>') || 'nothing', lines];
   },
+  'option … ': ([option, byDefault]) => [policiesOf(''), policiesOf(`${code(option)}: ${code(byDefault)}`)],
   'expression … recorded, never run': (row, { head }) => {
     const cell = (heading: string) => row[head.indexOf(heading)]!;
     const job = jobOf(code(cell('expression')), code(cell('options')));
@@ -60,7 +61,14 @@ const CHECKS: Readonly<Record<string, (row: string[], table: Table) => [found: u
 };
 
 /** Tables of words alone. */
-const WORDS = ['field … also', ' … the clock shows the time twice', 'option … ', 'which clock is wrong … what happens', 'moment … what fires'];
+const WORDS = [
+  'field … also',
+  ' … the clock shows the time twice',
+  'option … what it does',
+  'the occurrence … what a backfill does',
+  'which clock is wrong … what happens',
+  'moment … what fires',
+];
 
 describe('docs/time.md', () => {
   const tables = tablesOf(PAGE);
@@ -115,6 +123,11 @@ function firstTime(expression: string, jobName: string): string {
 function jobOf(expression: string, options: string) {
   const pairs = [...options.matchAll(/(\w+): ('?)([^,']+)\2/g)].map(([, name, quoted, value]) => [name, quoted ? value : Number(value)]);
   return resolveJob({ expression, options: Object.fromEntries(pairs), defaultName: 'Docs.job', declaredBy: 'Docs.job', defaults: {} });
+}
+
+function policiesOf(options: string) {
+  const { schedule, ...policies } = jobOf('* * * * *', options);
+  return policies;
 }
 
 /** `04:30 to 06:30`, or `04:30, and lasts`. */

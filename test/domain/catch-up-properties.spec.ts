@@ -84,8 +84,8 @@ function planByHand(given: Situation): CatchUpPlan {
   const free = open(given).filter((fireTime) => !holdOf(held, fireTime));
   const young = free.filter((fireTime) => fireTime > now - job.catchUpWindowMs);
   const end = Math.max(from, missedUntil(now, job));
-  const liveIsDue = job.schedule.between(end, Math.max(end, now)).some((fireTime) => !holdOf(held, fireTime));
-  const most = { skip: 0, once: liveIsDue ? 0 : 1, all: job.maxCatchUp }[job.missed];
+  const late = job.schedule.between(end, Math.max(end, now)).filter((fireTime) => !holdOf(held, fireTime));
+  const most = { skip: 0, once: late.length === 1 ? 0 : 1, all: job.maxCatchUp }[job.missed];
   const run = most === 0 ? [] : young.slice(-most);
   const reason = ({ skip: 'missed: skipped', once: 'missed: superseded by a newer one', all: 'missed: too many' } as const)[job.missed];
   const gap = (fireTimes: number[], why: MissedGap['reason']): MissedGap[] =>

@@ -54,6 +54,16 @@ describe('a run under way', () => {
     expect(runs.lingers(run.job)).toBe(false);
   });
 
+  it('holds nothing up when it may run beside others of its job', () => {
+    const { runs, run } = begun();
+    const beside = new InFlightRun(aRun({ beside: true }), run.job);
+    runs.remove(run);
+    runs.add(beside);
+    runs.lose(beside, 'expired');
+    expect(beside.leaseLost).not.toBeNull();
+    expect(runs.lingers(run.job)).toBe(false);
+  });
+
   it('of two attempts in one process each is found by its own number', () => {
     const { runs, run } = begun();
     const second = new InFlightRun(aRun({ attempt: 2 }), run.job);

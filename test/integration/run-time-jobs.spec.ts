@@ -66,14 +66,13 @@ describe('a job made at run time', () => {
     expect(second.get(JobRegistry).get('acme')!.definition).toMatchObject({ missed: 'all', leaseMs: 30_000, schedule: { timeZone: 'Europe/Berlin' } });
   });
 
-  it('keeps the zone it was made in, whatever the default of who runs or changes it', async () => {
-    const first = await startApp(database, { providers: [reportsOf('first')] }, { pollInterval: 200, defaults: { timeZone: 'Europe/Berlin' } });
-    await first.get(JobRegistry).add({ name: 'acme', ...EVERY_SECOND });
-    await first.close();
-    const second = await replica('second');
-    await nextRun(second, 'acme');
-    await second.get(JobRegistry).update('acme', { data: 2 });
-    expect(await database.query(`select time_zone from job_schedule where name = 'acme'`)).toEqual([{ time_zone: 'Europe/Berlin' }]);
+  it('keeps the zone it was made with, whatever the default is elsewhere', async () => {
+    const first = await startApp(database, { providers: [reportsOf('first')] }, { defaults: { timeZone: 'Asia/Tokyo' } });
+    await first.get(JobRegistry).add({ name: 'acme', cron: '0 4 * * *', handler: 'report' });
+    const second = (await replica('second')).get(JobRegistry);
+    expect(second.get('acme')!.definition.schedule.timeZone).toBe('Asia/Tokyo');
+    await second.update('acme', { data: 1 });
+    expect(await database.query(`select time_zone from job_schedule where name = 'acme'`)).toEqual([{ time_zone: 'Asia/Tokyo' }]);
   });
 
   it('changes on all of them, and what is decided stays decided', async () => {
@@ -128,6 +127,9 @@ describe('a job made at run time', () => {
     const other = await replica('other');
     await nextRun(other, 'fine');
     expect(other.get(JobRegistry).names()).toEqual(['declared', 'fine']);
+    const told = nextEvent(other, 'job.unreadable');
+    await database.query(`update job_schedule set cron = 'never again', revision = 1 + (select max(revision) from job_schedule) where name = 'acme'`);
+    expect(await told).toMatchObject({ jobName: 'acme', problem: expect.stringContaining('never again') });
   });
 });
 
@@ -148,6 +150,13 @@ describe('making one', () => {
     await expect(registry.add(undefined as never)).rejects.toThrow('expected an object with name, cron and handler');
     await expect(registry.add({ cron: '* * * * *', handler: 'report' } as never)).rejects.toThrow(InvalidOptionsError);
     expect(await database.query('select name from job_schedule')).toEqual([{ name: 'declared' }]);
+  });
+
+  it('refuses one that could be caught up when its history is gone', async () => {
+    const app = await startApp(database, { providers: [reportsOf('forgetful')] }, { retention: '3d' });
+    const job = { name: 'acme', cron: '0 4 * * *', handler: 'report', catchUpWindow: '7d' } as const;
+    await expect(app.get(JobRegistry).add(job)).rejects.toThrow('JobRegistry.add: job "acme": catchUpWindow (7d) with a margin of 1d is longer than the retention (3d)');
+    await app.get(JobRegistry).add({ ...job, catchUpWindow: '2d' });
   });
 
   it('refuses a name that is taken, and leaves what the code declares to the code', async () => {

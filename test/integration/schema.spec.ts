@@ -26,8 +26,8 @@ class Invoices {
 }
 
 const tables = (schema: string) =>
-  database.query(`select tablename as name from pg_tables where schemaname = $1 and tablename in ('job_schedule', 'job_runs', 'receipts') order by 1`, [schema]);
-const ALL = ['job_runs', 'job_schedule', 'receipts'].map((name) => ({ name }));
+  database.query(`select tablename as name from pg_tables where schemaname = $1 and tablename in ('job_schedule', 'job_runs', 'receipts', 'job_backfills') order by 1`, [schema]);
+const ALL = ['job_backfills', 'job_runs', 'job_schedule', 'receipts'].map((name) => ({ name }));
 
 describe('a schema', () => {
   it.each(['billing', 'my-Schema', 'of order 2', 'select'])('of the name %s holds everything, from migration to receipt', async (schema) => {

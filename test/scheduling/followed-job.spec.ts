@@ -1,19 +1,57 @@
-import { expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
+import type { RegisteredJob, RunTimeHandler } from '../../lib/discovery/known-jobs.js';
 import { followedJob } from '../../lib/scheduling/followed-job.js';
 import type { StoredJob } from '../../lib/store/stored-job.js';
+import { aJob } from '../support/job.js';
 
-it('a job made at run time that yields to a declared one is not scheduled: every claim would be refused', () => {
-  const stored: StoredJob = {
-    name: 'acme',
-    cron: '0 3 * * *',
-    timeZone: 'UTC',
-    decidedUntil: 0,
-    yieldsTo: null,
-    removed: false,
-    runTime: { handler: 'report', options: {}, data: undefined },
-    revision: 1,
-  };
-  const handlers = new Map([['report', { handler: async () => {}, declaredBy: 'Reports.send' }]]);
-  const kinds = [stored, { ...stored, yieldsTo: 'declared' }].map((job) => followedJob(job, undefined, handlers, {}).kind);
-  expect(kinds).toEqual(['scheduled', 'none']);
+const handler = async () => undefined;
+const HANDLERS = new Map<string, RunTimeHandler>([['report', { handler, declaredBy: 'Reports.send' }]]);
+const DECLARED: RegisteredJob = { definition: aJob('job', '0 3 * * *'), handler };
+
+const aStored = (changes: Partial<StoredJob> = {}): StoredJob => ({
+  name: 'job',
+  cron: '0 3 * * *',
+  timeZone: 'UTC',
+  decidedUntil: 0,
+  yieldsTo: null,
+  removed: false,
+  runTime: null,
+  revision: 1,
+  ...changes,
+});
+const MADE = { handler: 'report', options: { missed: 'all' }, data: 7 };
+
+const follow = (stored: StoredJob, declared?: RegisteredJob) => followedJob(stored, declared, HANDLERS, { timeZone: 'Europe/Berlin' });
+const scheduleOf = (stored: StoredJob, declared?: RegisteredJob) => {
+  const followed = follow(stored, declared);
+  return followed.kind === 'scheduled' ? followed.job.definition.schedule : followed;
+};
+
+describe('a job as the database has it', () => {
+  it('that the code declares has the stored schedule, whatever the code says', () => {
+    expect(follow(aStored(), DECLARED)).toEqual({ kind: 'scheduled', job: DECLARED });
+    expect(scheduleOf(aStored({ cron: '0 4 * * *', timeZone: 'Asia/Tokyo' }), DECLARED)).toMatchObject({ expression: '0 4 * * *', timeZone: 'Asia/Tokyo' });
+  });
+
+  it('that nobody declares here is left alone, as is one that was removed', () => {
+    expect(follow(aStored())).toEqual({ kind: 'none' });
+    expect(follow(aStored({ removed: true, runTime: MADE }))).toEqual({ kind: 'none' });
+    expect(follow(aStored({ runTime: { ...MADE, handler: 'unknown' } }))).toEqual({ kind: 'none' });
+  });
+
+  it('made at run time has its handler, its data and the stored zone, whatever the default is here', () => {
+    const stored = aStored({ runTime: MADE });
+    expect(follow(stored)).toMatchObject({ kind: 'scheduled', job: { handler, definition: { missed: 'all', data: 7, declaredBy: 'Reports.send' } } });
+    expect(scheduleOf(stored)).toMatchObject({ expression: '0 3 * * *', timeZone: 'UTC' });
+  });
+
+  it('that is decided under another name is not scheduled, by whomever it was made', () => {
+    expect(follow(aStored({ yieldsTo: 'new-name' }), DECLARED)).toEqual({ kind: 'waiting', job: DECLARED });
+    expect(follow(aStored({ yieldsTo: 'new-name', runTime: MADE }))).toEqual({ kind: 'none' });
+  });
+
+  it('that cannot be read here is left to others', () => {
+    expect(follow(aStored({ cron: 'never ever' }), DECLARED)).toMatchObject({ kind: 'unreadable', problem: expect.stringContaining('never ever') });
+    expect(follow(aStored({ runTime: { ...MADE, options: { missed: 'perhaps' } } }))).toMatchObject({ kind: 'unreadable' });
+  });
 });

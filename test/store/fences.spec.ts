@@ -26,7 +26,7 @@ async function owned(): Promise<OwnedRun> {
   const fireTime = secondsAgo(1);
   const { answers } = await stores.claims.claimDue([aDue(jobName, fireTime)], 'A');
   const { attempt, releases, leaseUntil, trigger } = answers[0]!;
-  return { jobName, fireTime, attempt: attempt!, releases: releases!, trigger: trigger!, instanceId: 'A', leaseMs: 60_000, leaseUntil: leaseUntil!, leaseDeadline: 0 };
+  return { jobName, fireTime, attempt: attempt!, releases: releases!, trigger: trigger!, beside: false, instanceId: 'A', leaseMs: 60_000, leaseUntil: leaseUntil!, leaseDeadline: 0 };
 }
 
 const row = async ({ jobName }: OwnedRun) =>

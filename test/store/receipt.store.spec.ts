@@ -24,7 +24,7 @@ async function claimed(leaseMs: number): Promise<OwnedRun> {
   const fireTime = secondsAgo(1);
   await stores.test.query('delete from job_runs');
   const { answers } = await stores.claims.claimDue([aDue('job', fireTime, { leaseMs })], 'A');
-  return { jobName: 'job', fireTime, attempt: 1, releases: 0, trigger: 'schedule', instanceId: 'A', leaseMs, leaseUntil: answers[0]!.leaseUntil!, leaseDeadline: 0 };
+  return { jobName: 'job', fireTime, attempt: 1, releases: 0, trigger: 'schedule', beside: false, instanceId: 'A', leaseMs, leaseUntil: answers[0]!.leaseUntil!, leaseDeadline: 0 };
 }
 
 const KEY = { entity: 'customer-1', effect: 'default' };

@@ -171,6 +171,18 @@ describe('a renamed job', () => {
     ]);
   });
 
+  it('that was disabled is disabled since then: what came due meanwhile is not missed', async () => {
+    await starts('old-1', [OLD]);
+    await stores.test.query('update job_schedule set enabled = false');
+    await stores.test.query('update job_schedule set disabled_at = $1', [secondsAgo(300)]);
+    await stores.instances.leave('old-1');
+    await starts('new-1', [RENAMED]);
+    await takeOver('new-1', RENAMED);
+    expect(await stores.test.query(`select enabled, disabled_at from job_schedule where name = 'new-name'`)).toEqual([
+      { enabled: false, disabled_at: secondsAgo(300) },
+    ]);
+  });
+
   it('goes back to its old name in a rollback, in the same way', async () => {
     await starts('old-1', [OLD]);
     await stores.instances.leave('old-1');
@@ -193,6 +205,39 @@ describe('a renamed job', () => {
     await takeOver('new-1', both);
     expect((await stored('new-name')).decided_until.getTime()).toBeGreaterThanOrEqual(secondsAgo(0).getTime());
     expect(await stores.test.query('select job_name, reason from job_runs')).toEqual([{ job_name: 'job', reason: 'superseded by an edit' }]);
+  });
+
+  it('may name its former name later: it goes on where that one was, and what it ran since is decided', async () => {
+    await starts('old-1', [OLD]);
+    await decidedSince(300);
+    await stores.instances.leave('old-1');
+    const nameless = aJob('new-name', OLD.schedule.expression, { lateAfterMs: 5_000 });
+    await starts('new-1', [nameless]);
+    await decidedSince(60, 'new-name');
+    await stores.instances.leave('new-1');
+    const { jobs } = await starts('new-2', [RENAMED]);
+    expect(jobs).toMatchObject([{ name: 'new-name', yieldsTo: 'job' }]);
+    await takeOver('new-2', RENAMED);
+    expect(await stored('new-name')).toMatchObject({ yields_to: null, decided_until: secondsAgo(300) });
+    expect(await stored('job')).toMatchObject({ yields_to: 'new-name' });
+    expect((await starts('new-3', [RENAMED])).jobs).toMatchObject([{ name: 'new-name', yieldsTo: null }]);
+  });
+
+  it('leaves its former name to a new job: that has no past, and the two do not take turns', async () => {
+    await starts('old-1', [OLD]);
+    await decidedSince(300);
+    await stores.instances.leave('old-1');
+    await starts('new-1', [RENAMED]);
+    await takeOver('new-1', RENAMED);
+    const before = await stored('new-name');
+    const renamedLongAgo = aJob('new-name', OLD.schedule.expression);
+    const reused = aJob('job', '*/20 * * * * *');
+    await starts('next', [renamedLongAgo, reused]);
+    expect(await stored('job')).toMatchObject({ yields_to: null });
+    expect((await stored('job')).decided_until.getTime()).toBeGreaterThanOrEqual(secondsAgo(0).getTime());
+    expect(await stores.takeOvers.takeOver([reused], 'next')).toMatchObject([{ name: 'job', cron: '*/20 * * * * *', yieldsTo: null }]);
+    expect(await stores.takeOvers.takeOver([renamedLongAgo, reused], 'next')).toEqual([]);
+    expect(await stored('new-name')).toEqual(before);
   });
 
   it('without a former name in the database is a new job', async () => {

@@ -4,7 +4,7 @@ import type { TestDatabase } from './database.js';
 const GATE = 4_242;
 
 /**
- * Stops one instance's inserts into `job_runs` in the middle: the row is locked, the transaction open, and nothing
+ * Stops one instance's claims in the middle, by default those that insert into `job_runs`: the row is locked, the transaction open, and nothing
  * committed until `open()`. So the other side of a race can be looked at for as long as a test likes.
  */
 export class InsertGate {
@@ -13,14 +13,14 @@ export class InsertGate {
     private readonly holder: pg.Client,
   ) {}
 
-  static async shut(test: TestDatabase, instanceId: string): Promise<InsertGate> {
+  static async shut(test: TestDatabase, instanceId: string, on: 'insert' | 'update' = 'insert'): Promise<InsertGate> {
     await test.query(`
       create or replace function wait_at_gate() returns trigger language plpgsql as $$
       begin
         if new.claimed_by = '${instanceId}' then perform pg_advisory_xact_lock(${GATE}); end if;
         return new;
       end $$`);
-    await test.query('create or replace trigger gate after insert on job_runs for each row execute function wait_at_gate()');
+    await test.query(`create or replace trigger gate after ${on} on job_runs for each row execute function wait_at_gate()`);
     const holder = new pg.Client({ connectionString: test.url });
     await holder.connect();
     await holder.query(`select pg_advisory_lock(${GATE})`);

@@ -9,6 +9,7 @@ export function aRun(changes: Partial<OwnedRun> = {}): OwnedRun {
     attempt: 1,
     releases: 0,
     trigger: 'schedule',
+    beside: false,
     instanceId: 'A',
     leaseMs: 60_000,
     leaseUntil: new Date('2026-03-10T10:01:00Z'),

@@ -1,4 +1,7 @@
 import { resolveSchedulerOptions } from '../../lib/options/resolve-options.js';
+import { BackfillCancelStore } from '../../lib/store/backfill-cancel.store.js';
+import { BackfillFeedStore } from '../../lib/store/backfill-feed.store.js';
+import { BackfillStore } from '../../lib/store/backfill.store.js';
 import { CatchUpStore } from '../../lib/store/catch-up.store.js';
 import { ClaimStore } from '../../lib/store/claim.store.js';
 import { JobInstanceStore } from '../../lib/store/job-instance.store.js';
@@ -29,6 +32,9 @@ export interface Stores {
   readonly reaper: ReaperStore;
   readonly receipts: ReceiptStore;
   readonly catchUps: CatchUpStore;
+  readonly backfills: BackfillStore;
+  readonly feeds: BackfillFeedStore;
+  readonly cancels: BackfillCancelStore;
   close(): Promise<void>;
 }
 
@@ -56,6 +62,9 @@ export async function openStores(): Promise<Stores> {
     reaper: new ReaperStore(database),
     receipts: new ReceiptStore(database),
     catchUps: new CatchUpStore(database, partitions),
+    backfills: new BackfillStore(database),
+    feeds: new BackfillFeedStore(database, partitions),
+    cancels: new BackfillCancelStore(database),
     close: async () => {
       await database.close();
       await test.drop();

@@ -5,8 +5,8 @@ import type { RunKey, RunStatus, RunTrigger } from '../../../lib/domain/run.js';
 /** A row of `job_runs`. */
 export interface RunRow extends RunKey {
   readonly status: RunStatus;
-  readonly reason: string | null;
   readonly trigger: RunTrigger;
+  readonly reason: string | null;
   /** A row that covers a gap: the first fire time; the last is its own. */
   readonly gapFrom: Date | null;
   readonly attempt: number;

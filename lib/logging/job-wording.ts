@@ -1,0 +1,52 @@
+import type { ClockChange } from '../domain/clock-change-preview.js';
+import { formatDuration } from '../domain/duration.js';
+import type { JobDefinition } from '../domain/job-definition.js';
+import { count, listed } from './phrases.js';
+import { zonedTime } from './zoned-time.js';
+
+/** One line about a job at boot: what it is, when it runs next, what its policies are. */
+export function jobLine(job: JobDefinition, now: Date): string {
+  const { schedule } = job;
+  const next = schedule.nextAfter(now.getTime());
+  const when =
+    next === null ? 'never' : `${zonedTime(new Date(next), schedule.timeZone)} ${schedule.timeZone} (${new Date(next).toISOString()})`;
+  const missed = job.missed === 'skip' ? 'skip' : `${job.missed} within ${formatDuration(job.catchUpWindowMs)}`;
+  const policies = [
+    `overlap ${job.overlap}`,
+    `missed ${missed}`,
+    count(job.maxAttempts, 'attempt'),
+    `lease ${formatDuration(job.leaseMs)}`,
+    ...(job.jitterMs > 0 ? [`jitter ${formatDuration(job.jitterMs)}`] : []),
+    ...(job.owner ? [`owner ${job.owner}`] : []),
+  ];
+  return `${job.name} "${schedule.expression}" (${schedule.timeZone}) next ${when}; ${policies.join(', ')}`;
+}
+
+/** What a change of the clock will do to a job. */
+export function clockChangeLine({ name, schedule: { timeZone } }: JobDefinition, change: ClockChange): string {
+  const { at, kind, localTimes, count: many, fireTimes } = change;
+  const [date, firstTime] = localTimes[0]!.split(' ');
+  const others = localTimes.slice(1).map((text) => (text.startsWith(`${date} `) ? text.slice(date!.length + 1) : text));
+  const times = listed([firstTime!, ...others], many);
+  const when = `${name}: on ${date} ${times}`;
+  switch (kind) {
+    case 'moved': {
+      const [, time] = zonedTime(new Date(at), timeZone).split(' ');
+      return `${when} ${many === 1 ? 'does' : 'do'} not exist in ${timeZone}; it runs ${many === 1 ? '' : 'once, '}at ${time!.replace(/:00$/, '')} (${iso(at)})`;
+    }
+    case 'skipped':
+      return `${when} ${many === 1 ? 'does' : 'do'} not exist in ${timeZone}; nothing runs for ${many === 1 ? 'it' : 'them'}`;
+    case 'doubled':
+      return `${when} ${many === 1 ? 'comes' : 'come'} twice in ${timeZone}; it runs both times (${many === 1 ? '' : 'first '}at ${iso(fireTimes[0]!)} and ${iso(fireTimes[localTimes.length]!)})`;
+  }
+}
+
+/** Instead of {@link clockChangeLine}, for very many jobs. */
+export function clockChangesSummary(jobs: readonly JobDefinition[]): string {
+  const names = listed(jobs.slice(0, 5).map(({ name }) => name), jobs.length);
+  return `Within a year, clock changes move, double or skip occurrences of ${count(jobs.length, 'job')}: ${names}`;
+}
+
+function iso(millis: number): string {
+  return new Date(millis).toISOString();
+}

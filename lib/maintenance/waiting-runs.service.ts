@@ -1,0 +1,72 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { KnownJobs } from '../discovery/known-jobs.js';
+import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
+import { backlogRoom } from '../domain/backlog-room.js';
+import type { JobDefinition } from '../domain/job-definition.js';
+import { ClaimService } from '../execution/claim.service.js';
+import { ExecutorService } from '../execution/executor.service.js';
+import { InFlightRuns } from '../execution/in-flight-runs.js';
+import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
+import { DatabaseTime } from '../runtime/database-time.js';
+import { Timelines } from '../scheduling/timelines.js';
+import { ReaperStore, type StartableRun } from '../store/reaper.store.js';
+
+/**
+ * Starts runs that wait for their turn. A backlog (what is caught up, what a backfill queued) never takes the last slots of
+ * an instance, and a backfill gives way to what comes due: they are the live occurrences'.
+ */
+@Injectable()
+export class WaitingRuns {
+  constructor(
+    @Inject(SCHEDULER_OPTIONS) private readonly options: ResolvedSchedulerOptions,
+    private readonly jobs: KnownJobs,
+    private readonly store: ReaperStore,
+    private readonly claims: ClaimService,
+    private readonly executor: ExecutorService,
+    private readonly runs: InFlightRuns,
+    private readonly timelines: Timelines,
+    private readonly time: DatabaseTime,
+  ) {}
+
+  /** @returns how many were started */
+  async start(): Promise<number> {
+    const slots = this.options.maxConcurrentRuns;
+    const room = slots - this.runs.size;
+    if (room <= 0) return 0;
+    const jobs = this.startable();
+    const { nextDueAt } = this.timelines;
+    const slotNeededAt = slots === 1 ? instant(nextDueAt) : null;
+    const waiting = await this.store.waiting(
+      [...jobs.values()].map((job) => ({ ...job, nextDueAt: this.nextDueOf(job) })),
+      room,
+      slotNeededAt,
+    );
+    const backlog = backlogRoom(slots, this.runs.size, nextDueAt - this.time.now());
+    // Live ones come first: what is behind them has the room that they leave.
+    const fitting = waiting.filter(({ trigger }, index) => trigger === 'schedule' || index < backlog);
+    const owned = await this.claims.claimWaiting(
+      fitting.map((run) => ({ ...run, placeNeededAt: this.placeNeededAt(run, jobs.get(run.jobName)!, slotNeededAt) })),
+      jobs,
+    );
+    this.executor.start(owned);
+    return owned.length;
+  }
+
+  private startable(): Map<string, JobDefinition> {
+    const known = this.jobs.runnable().map(({ definition }) => definition);
+    return new Map(known.filter((job) => !this.runs.lingers(job)).map((job) => [job.name, job]));
+  }
+
+  private placeNeededAt({ beside }: StartableRun, job: JobDefinition, slotNeededAt: Date | null): Date | null {
+    const nextDue = beside || job.overlap === 'allow' ? null : this.nextDueOf(job);
+    return instant(Math.min(nextDue?.getTime() ?? Infinity, slotNeededAt?.getTime() ?? Infinity));
+  }
+
+  private nextDueOf({ name }: JobDefinition): Date | null {
+    return instant(this.timelines.get(name)?.dueAt ?? Infinity);
+  }
+}
+
+function instant(millis: number): Date | null {
+  return millis === Infinity ? null : new Date(millis);
+}

@@ -1,0 +1,98 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { KnownJobs } from '../discovery/known-jobs.js';
+import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
+import { LONGEST_TIMER_MS } from '../domain/duration.js';
+import type { JobDefinition } from '../domain/job-definition.js';
+import { describeError } from '../domain/stored-error.js';
+import { SchedulerEvents } from '../events/scheduler-events.js';
+import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
+import { Loop } from '../runtime/loop.js';
+import { BackfillFeedStore, type Fed } from '../store/backfill-feed.store.js';
+import { BackfillStore } from '../store/backfill.store.js';
+
+/** How soon a backfill is looked at again that another replica was feeding. */
+const LOOK_AGAIN_MS = 250;
+
+/** How soon it is looked at again whether the schedule has decided about the newest occurrences of a range. */
+const UNDECIDED_MS = 1_000;
+
+/**
+ * Feeds backfills: queues as many of their occurrences as may run at a time, and more when those have ended. Whoever has
+ * room claims them, as everything that waits. While there is none it sleeps: `ScheduleFollower` sees when there is one.
+ */
+@Injectable()
+export class BackfillService {
+  private readonly loop: Loop;
+  private readonly fedJobs = new Set<string>();
+  private stopping = false;
+
+  constructor(
+    @Inject(SCHEDULER_OPTIONS) options: ResolvedSchedulerOptions,
+    private readonly jobs: KnownJobs,
+    private readonly store: BackfillStore,
+    private readonly feeds: BackfillFeedStore,
+    private readonly events: SchedulerEvents,
+  ) {
+    this.loop = new Loop(() => this.feed(), {
+      maxSleepMs: LONGEST_TIMER_MS,
+      maxRetryMs: options.pollIntervalMs,
+      onFailure: (error, failures) => events.emit({ type: 'loop.failed', loop: 'backfill', error: describeError(error), failures }),
+      onRecovery: () => events.emit({ type: 'loop.recovered', loop: 'backfill' }),
+    });
+  }
+
+  start(): void {
+    this.loop.start();
+  }
+
+  /** Waits for the one backfill being fed. */
+  async stop(): Promise<void> {
+    this.stopping = true;
+    await this.loop.stop();
+  }
+
+  wake(): void {
+    this.loop.wake();
+  }
+
+  /**
+   * A run of this instance has ended: a backfill of its job may go on.
+   * @returns whether there is one: its run may have kept something waiting that nobody knows of here
+   */
+  runEnded(jobName: string): boolean {
+    const fed = this.fedJobs.has(jobName);
+    if (fed) this.loop.wake();
+    return fed;
+  }
+
+  /** One pass over the active backfills; one's trouble is not the others'. @returns milliseconds to the next */
+  async feed(): Promise<number> {
+    const active = await this.store.active(this.jobs.names());
+    this.fedJobs.clear();
+    for (const { jobName } of active) this.fedJobs.add(jobName);
+    const failures: unknown[] = [];
+    let sleep = Infinity;
+    for (const { id, jobName } of active) {
+      if (this.stopping) break;
+      await this.feedOne(id, this.jobs.get(jobName)!.definition).then(
+        (millis) => (sleep = Math.min(sleep, millis)),
+        (error: unknown) => failures.push(error),
+      );
+    }
+    if (failures.length > 0) throw failures[0];
+    return sleep;
+  }
+
+  private async feedOne(id: string, job: JobDefinition): Promise<number> {
+    const fed = await this.feeds.feed(id, job);
+    if (!fed) return LOOK_AGAIN_MS;
+    for (const fireTime of fed.queued) this.events.emit({ type: 'run.queued', jobName: job.name, fireTime, trigger: 'backfill' });
+    if (fed.finished) this.events.emit({ type: 'backfill.finished', id, jobName: job.name, ...fed.finished });
+    return sleepAfter(fed);
+  }
+}
+
+function sleepAfter({ more, notDecidedYet }: Fed): number {
+  if (more) return 0;
+  return notDecidedYet ? UNDECIDED_MS : Infinity;
+}

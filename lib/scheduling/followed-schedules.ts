@@ -1,0 +1,80 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { KnownJobs, type RegisteredJob } from '../discovery/known-jobs.js';
+import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
+import type { JobDefinition } from '../domain/job-definition.js';
+import { SchedulerEvents } from '../events/scheduler-events.js';
+import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
+import type { StoredJob } from '../store/stored-job.js';
+import { followedJob, isAsDeclared } from './followed-job.js';
+import { JobTimeline } from './job-timeline.js';
+import { Timelines } from './timelines.js';
+
+/** What this instance makes of the jobs as the database has them: what it knows, what it schedules, and what it tells about it. */
+@Injectable()
+export class FollowedSchedules {
+  /** Jobs that have another schedule, or another name, than the code here declares. */
+  private readonly contested = new Map<string, StoredJob>();
+  /** The revision of each job as it is followed here. */
+  private readonly revisions = new Map<string, number>();
+  private starting = true;
+
+  constructor(
+    @Inject(SCHEDULER_OPTIONS) private readonly options: ResolvedSchedulerOptions,
+    private readonly known: KnownJobs,
+    private readonly timelines: Timelines,
+    private readonly events: SchedulerEvents,
+  ) {}
+
+  /** What the code here declares otherwise than the database has it, as it declares it. */
+  get contestedJobs(): JobDefinition[] {
+    return [...this.contested.keys()].map((name) => this.known.declaredJob(name)!.definition);
+  }
+
+  /** The start is over: tells what holds against the code here, and from now on every change. */
+  started(): void {
+    for (const stored of this.contested.values()) this.tellContest(stored);
+    this.starting = false;
+  }
+
+  /** Takes a job as it is stored; nothing where that is followed already. */
+  take(stored: StoredJob): void {
+    const { name, revision } = stored;
+    if (this.revisions.get(name) === revision) return;
+    this.revisions.set(name, revision);
+    const before = this.contested.get(name);
+    const declared = this.known.declaredJob(name);
+    if (declared && !stored.runTime && !isAsDeclared(stored, declared)) this.contested.set(name, stored);
+    else this.contested.delete(name);
+    const followed = followedJob(stored, declared, this.known.declared.handlers, this.options.jobDefaults);
+    if (followed.kind === 'scheduled') return this.schedule(followed.job, stored, before);
+    const scheduled = this.timelines.delete(name);
+    if (followed.kind === 'waiting') this.known.put(followed.job);
+    else if (!declared) this.known.drop(name);
+    if (followed.kind === 'unreadable') this.events.emit({ type: 'job.unreadable', jobName: name, problem: followed.problem });
+    else if (scheduled) this.events.emit({ type: 'job.unscheduled', jobName: name });
+  }
+
+  private schedule(job: RegisteredJob, stored: StoredJob, contested: StoredJob | undefined): void {
+    const { expression, timeZone } = job.definition.schedule;
+    const last = this.timelines.get(stored.name)?.job.schedule;
+    const before = last ? inWords(last.expression, last.timeZone) : contested && wordsOf(contested);
+    const schedule = inWords(expression, timeZone);
+    const was = before === undefined || before === schedule ? null : before;
+    this.known.put(job);
+    this.timelines.set(new JobTimeline(job.definition, stored.decidedUntil));
+    if (!this.starting || was !== null) this.events.emit({ type: 'job.scheduled', jobName: stored.name, schedule, was });
+  }
+
+  private tellContest(stored: StoredJob): void {
+    const { expression, timeZone } = this.known.declaredJob(stored.name)!.definition.schedule;
+    this.events.emit({ type: 'job.contested', jobName: stored.name, declared: inWords(expression, timeZone), holds: wordsOf(stored) });
+  }
+}
+
+function wordsOf({ cron, timeZone, yieldsTo }: StoredJob): string {
+  return yieldsTo === null ? inWords(cron, timeZone) : `the name "${yieldsTo}"`;
+}
+
+function inWords(expression: string, timeZone: string): string {
+  return `"${expression}" (${timeZone})`;
+}

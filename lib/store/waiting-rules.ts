@@ -1,0 +1,63 @@
+import type { Tables } from './tables.js';
+
+/** SQL for: what is started first. Live occurrences and their retries, then what is caught up, then backfills. */
+export function precedence(run: string): string {
+  return `case ${run}.trigger when 'catch-up' then 1 when 'backfill' then 2 else 0 end`;
+}
+
+/**
+ * SQL for: no other run of the job may go on beside this one. A backfill says so itself, everything else goes by its job.
+ * @param overlap SQL for the job's policy
+ */
+export function runsAlone(run: string, overlap: string): string {
+  return `case when ${run}.trigger = 'backfill' then not ${run}.beside else ${overlap} = 'forbid' end`;
+}
+
+/** SQL for: no run of the job holds its lease, apart from those that others may run beside. */
+export function nothingInTheWay({ jobRuns }: Tables, jobName: string): string {
+  return `not exists (
+    select from ${jobRuns} other
+    where  other.job_name = ${jobName}
+    and    other.status = 'running'
+    and    other.lease_until > clock_timestamp()
+    and    not other.beside)`;
+}
+
+/** SQL for: the backfill of the run, if any, has so few running that this one may be added. */
+export function backfillHasPlace({ jobRuns, jobBackfills }: Tables, run: string): string {
+  return `(${run}.backfill_id is null or ${run}.backfill_turn <=
+    coalesce((select max_concurrent from ${jobBackfills} backfill where backfill.id = ${run}.backfill_id), 1) - (
+      select count(*)
+      from   ${jobRuns} other
+      where  other.job_name = ${run}.job_name
+      and    other.status = 'running'
+      and    other.lease_until > clock_timestamp()
+      and    other.backfill_id = ${run}.backfill_id))`;
+}
+
+/**
+ * SQL for: a run of a backfill will be over before the schedule needs its place. It may take as long as the longest run
+ * of its backfill so far and of the job's last twenty, a fifth more, and a little for the start.
+ * @param neededAt SQL for the instant at which an occurrence of the schedule needs the place; null when none does
+ */
+export function leavesTheWayFree({ jobRuns }: Tables, run: string, neededAt: string): string {
+  return `case when ${run}.trigger <> 'backfill' or ${run}.beside and ${neededAt} is null then true else (
+    select coalesce(${neededAt} > clock_timestamp() + estimate.longest, true)
+       and (${run}.beside or not exists (
+              select from ${jobRuns} live
+              where  live.job_name = ${run}.job_name
+              and    live.trigger <> 'backfill'
+              and    live.status in ('queued', 'failed', 'orphaned')
+              and    live.next_attempt_at <= clock_timestamp() + estimate.longest))
+    from  (select coalesce(max(finished_at - started_at), interval '0') * 1.2 + interval '100 milliseconds' as longest
+           from  (select started_at, finished_at
+                  from   ${jobRuns} own
+                  where  own.backfill_id = ${run}.backfill_id
+                  union  all
+                  (select started_at, finished_at
+                   from   ${jobRuns} recent
+                   where  recent.job_name = ${run}.job_name
+                   and    recent.status = 'done'
+                   order  by fire_time desc
+                   limit  20)) took) estimate) end`;
+}

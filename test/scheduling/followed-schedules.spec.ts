@@ -1,0 +1,85 @@
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import { KnownJobs } from '../../lib/discovery/known-jobs.js';
+import type { SchedulerEvent } from '../../lib/events/scheduler-event.js';
+import { SchedulerEvents } from '../../lib/events/scheduler-events.js';
+import type { ResolvedSchedulerOptions } from '../../lib/options/resolve-options.js';
+import { FollowedSchedules } from '../../lib/scheduling/followed-schedules.js';
+import { Timelines } from '../../lib/scheduling/timelines.js';
+import type { StoredJob } from '../../lib/store/stored-job.js';
+import { aJob } from '../support/job.js';
+
+const aStored = (revision: number, changes: Partial<StoredJob> = {}): StoredJob => ({
+  name: 'job',
+  cron: '0 3 * * *',
+  timeZone: 'UTC',
+  decidedUntil: revision,
+  revision,
+  yieldsTo: null,
+  removed: false,
+  runTime: null,
+  ...changes,
+});
+const handler = async () => undefined;
+
+let told: SchedulerEvent[];
+let timelines: Timelines;
+let followed: FollowedSchedules;
+beforeEach(() => {
+  told = [];
+  timelines = new Timelines();
+  const events = new SchedulerEvents();
+  events.subscribe((event) => told.push(event));
+  const known = new KnownJobs();
+  known.declare({ jobs: [{ definition: aJob('job', '0 3 * * *'), handler }], handlers: new Map([['report', { handler, declaredBy: 'Reports.send' }]]) });
+  followed = new FollowedSchedules({ jobDefaults: {} } as ResolvedSchedulerOptions, known, timelines, events);
+});
+
+const tell = () => told.splice(0).map((event) => [event.type, ...('was' in event ? [event.schedule, event.was] : [])]);
+const expressionOf = (name: string) => timelines.get(name)?.job.schedule.expression;
+
+describe('the schedules an instance follows', () => {
+  it('as they are declared are no news at the start', () => {
+    followed.take(aStored(1));
+    followed.started();
+    expect([tell(), followed.contestedJobs]).toEqual([[], []]);
+  });
+
+  it('are those of the database; what the code declares is contested until it holds', () => {
+    followed.take(aStored(1, { cron: '0 4 * * *' }));
+    expect(expressionOf('job')).toBe('0 4 * * *');
+    followed.started();
+    expect(tell()).toEqual([['job.contested']]);
+    expect(followed.contestedJobs.map(({ schedule }) => schedule.expression)).toEqual(['0 3 * * *']);
+    followed.take(aStored(2));
+    expect(tell()).toEqual([['job.scheduled', '"0 3 * * *" (UTC)', '"0 4 * * *" (UTC)']]);
+    expect([expressionOf('job'), followed.contestedJobs]).toEqual(['0 3 * * *', []]);
+  });
+
+  it('are taken once: a timeline that has moved does not go back', () => {
+    followed.take(aStored(1));
+    const timeline = timelines.get('job')!;
+    followed.take(aStored(1));
+    expect(timelines.get('job')).toBe(timeline);
+  });
+
+  it('that change in other things are told without what they were: it is the same', () => {
+    const stored = (revision: number, data: number) => aStored(revision, { name: 'made', runTime: { handler: 'report', options: {}, data } });
+    followed.started();
+    followed.take(stored(1, 1));
+    followed.take(stored(2, 2));
+    expect(tell()).toEqual([
+      ['job.scheduled', '"0 3 * * *" (UTC)', null],
+      ['job.scheduled', '"0 3 * * *" (UTC)', null],
+    ]);
+    expect(timelines.get('made')!.job.data).toBe(2);
+  });
+
+  it('under another name are none of this one', () => {
+    followed.take(aStored(1));
+    followed.started();
+    followed.take(aStored(2, { yieldsTo: 'new-name' }));
+    expect([tell(), timelines.get('job')]).toEqual([[['job.unscheduled']], undefined]);
+    followed.take(aStored(3));
+    expect(tell()).toEqual([['job.scheduled', '"0 3 * * *" (UTC)', 'the name "new-name"']]);
+  });
+});
