@@ -78,7 +78,7 @@ describe('a sweep of versions', () => {
         const victim = pick(awake);
         live.splice(live.indexOf(victim), 1);
         log.push(`stop ${victim.replica.name}`);
-        await Promise.race([victim.replica.stop(), pause(15_000).then(() => victim.replica.kill())]);
+        await Promise.race([victim.replica.stop(), pause(15_000, undefined, { ref: false }).then(() => victim.replica.kill())]);
       } else if (dice < 0.75 && awake.length > 0) {
         const victim = pick(awake);
         victim.frozen = true;
