@@ -93,9 +93,13 @@ export class JobExplorer {
 /** A name that is declared has not been given up. */
 function problemsOfFormerNames(jobs: readonly RegisteredJob[]): string[] {
   const declared = new Map(jobs.map(({ definition }) => [definition.name, definition]));
+  const heirs = new Map<string, string>();
   return jobs.flatMap(({ definition: { name, previously, declaredBy } }) =>
     previously.flatMap((former) => {
       const still = declared.get(former);
+      const heir = heirs.get(former);
+      heirs.set(former, name);
+      if (heir !== undefined) return [`${declaredBy}: job "${name}": previously: "${former}" goes on as job "${heir}" already.`];
       return still ? [`${declaredBy}: job "${name}": previously: "${former}" is still declared, by ${still.declaredBy}.`] : [];
     }),
   );

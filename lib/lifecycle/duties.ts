@@ -76,7 +76,7 @@ export class Duties {
         this.reaper.wake();
         return this.ticker.runEnded();
       case 'job.outdated':
-        return this.follower.wake();
+        return this.follower.lookAt(event.jobName);
       case 'job.scheduled':
         return this.ticker.wake();
       case 'run.completed':

@@ -98,6 +98,8 @@ export class SchedulerLifecycle implements OnModuleInit, OnApplicationBootstrap,
       this.keepAlive.release();
       this.events.emit({ type: 'scheduler.stopped', instanceId: this.instanceId, abandoned });
     }
+    // A start that failed may have said that it is there.
+    if (!this.started) await within(ANSWER_WITHIN_MS, this.presence.leave()).catch(() => {});
     this.events.close();
     await this.closeDatabase();
   }

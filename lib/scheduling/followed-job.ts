@@ -1,7 +1,8 @@
 import type { Declarations, RegisteredJob } from '../discovery/known-jobs.js';
 import { compileSchedule } from '../domain/schedule.js';
 import { SchedulerError } from '../errors/scheduler.error.js';
-import type { ResolvedJobDefaults } from '../options/defaults.js';
+import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
+import { problemsOfRetention } from '../options/retention.js';
 import { storedDefinition } from '../options/run-time-job.js';
 import type { StoredJob } from '../store/stored-job.js';
 
@@ -21,7 +22,7 @@ export function followedJob(
   stored: StoredJob,
   declared: RegisteredJob | undefined,
   handlers: Declarations['handlers'],
-  defaults: ResolvedJobDefaults,
+  { jobDefaults, retentionMs }: Pick<ResolvedSchedulerOptions, 'jobDefaults' | 'retentionMs'>,
 ): Followed {
   if (stored.removed) return { kind: 'none' };
   try {
@@ -29,7 +30,9 @@ export function followedJob(
     const found = handlers.get(stored.runTime.handler);
     if (!found || stored.yieldsTo !== null) return { kind: 'none' };
     const { name, cron, timeZone, runTime } = stored;
-    const definition = storedDefinition({ name, cron, options: { ...runTime.options, timeZone }, data: runTime.data }, found.declaredBy, defaults);
+    const definition = storedDefinition({ name, cron, options: { ...runTime.options, timeZone }, data: runTime.data }, found.declaredBy, jobDefaults);
+    const [problem] = problemsOfRetention(definition, retentionMs);
+    if (problem !== undefined) return { kind: 'unreadable', problem };
     return { kind: 'scheduled', job: { definition, handler: found.handler } };
   } catch (error) {
     if (!(error instanceof SchedulerError)) throw error;

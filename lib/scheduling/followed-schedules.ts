@@ -14,8 +14,10 @@ import { Timelines } from './timelines.js';
 export class FollowedSchedules {
   /** Jobs that have another schedule, or another name, than the code here declares. */
   private readonly contested = new Map<string, StoredJob>();
-  /** The revision of each job as it is followed here. */
-  private readonly revisions = new Map<string, number>();
+  /** Each job as it is followed here. */
+  private readonly taken = new Map<string, StoredJob>();
+  /** Raised when something is contested that was not, or in another way. */
+  contests = 0;
   private starting = true;
 
   constructor(
@@ -36,16 +38,26 @@ export class FollowedSchedules {
     this.starting = false;
   }
 
+  /** Its row is gone. */
+  forget(name: string): void {
+    this.taken.delete(name);
+    this.contested.delete(name);
+    if (!this.known.declaredJob(name)) this.known.drop(name);
+    if (this.timelines.delete(name)) this.events.emit({ type: 'job.unscheduled', jobName: name });
+  }
+
   /** Takes a job as it is stored; nothing where that is followed already. */
   take(stored: StoredJob): void {
-    const { name, revision } = stored;
-    if (this.revisions.get(name) === revision) return;
-    this.revisions.set(name, revision);
+    const { name } = stored;
+    const taken = this.taken.get(name);
+    this.taken.set(name, stored);
+    if (taken && isSame(taken, stored)) return;
+    this.contests++;
     const before = this.contested.get(name);
     const declared = this.known.declaredJob(name);
     if (declared && !stored.runTime && !isAsDeclared(stored, declared)) this.contested.set(name, stored);
     else this.contested.delete(name);
-    const followed = followedJob(stored, declared, this.known.declared.handlers, this.options.jobDefaults);
+    const followed = followedJob(stored, declared, this.known.declared.handlers, this.options);
     if (followed.kind === 'scheduled') return this.schedule(followed.job, stored, before);
     const scheduled = this.timelines.delete(name);
     if (followed.kind === 'waiting') this.known.put(followed.job);
@@ -69,6 +81,17 @@ export class FollowedSchedules {
     const { expression, timeZone } = this.known.declaredJob(stored.name)!.definition.schedule;
     this.events.emit({ type: 'job.contested', jobName: stored.name, declared: inWords(expression, timeZone), holds: wordsOf(stored) });
   }
+}
+
+/** A person who edits a row does not raise its revision. */
+function isSame(one: StoredJob, other: StoredJob): boolean {
+  return (
+    one.revision === other.revision &&
+    one.cron === other.cron &&
+    one.timeZone === other.timeZone &&
+    one.yieldsTo === other.yieldsTo &&
+    one.removed === other.removed
+  );
 }
 
 function wordsOf({ cron, timeZone, yieldsTo }: StoredJob): string {

@@ -38,17 +38,22 @@ export class OwnPresence {
     };
   }
 
-  /** False for a while after it was away. */
+  /** False for a while after it, or all, may have been away. */
   get mayTakeOver(): boolean {
     return monotonicNow() >= this.takesOverFrom;
   }
 
-  /**
-   * It was taken for gone. Perhaps all were, because the database was: those that are not back yet are given the time to be,
-   * or the first one would take over from live ones.
-   */
+  /** It was taken for gone. */
   async announceAgain(): Promise<void> {
     await this.instances.announce(this.facts);
+    this.giveOthersTime();
+  }
+
+  /**
+   * Perhaps all were taken for gone, because the database was away: those that are not back yet are given the time to be, or
+   * the first one would take over from live ones.
+   */
+  giveOthersTime(): void {
     this.takesOverFrom = monotonicNow() + this.facts.aliveMs;
   }
 

@@ -23,6 +23,10 @@ export class ScheduleFollower {
   private readonly loop: Loop;
   /** Every change up to this revision has been looked at. */
   private seen = 0;
+  /** Jobs of which the database said that they are others by now. */
+  private readonly doubtful = new Set<string>();
+  /** The instances that were there, and what was contested, when it was last tried to take over. */
+  private tried = '';
 
   constructor(
     @Inject(SCHEDULER_OPTIONS) private readonly options: ResolvedSchedulerOptions,
@@ -46,10 +50,11 @@ export class ScheduleFollower {
   async declare(): Promise<void> {
     const { facts, takesPart } = this.presence;
     const sentAt = monotonicNow();
-    const { databaseNow, jobs } = await this.schedules.declare(facts.jobs, takesPart ? facts : null);
+    const { databaseNow, othersLapsed, jobs } = await this.schedules.declare(facts.jobs, takesPart ? facts : null);
     this.time.observe(databaseNow, sentAt);
     this.take(jobs);
-    if (takesPart) await this.takeOver();
+    if (othersLapsed) this.presence.giveOthersTime();
+    else if (takesPart) await this.takeOver();
     this.followed.started();
   }
 
@@ -61,20 +66,24 @@ export class ScheduleFollower {
     await this.loop.stop();
   }
 
-  /** Something was seen that has changed. */
-  wake(): void {
+  /** The job was seen to be another by now. */
+  lookAt(jobName: string): void {
+    this.doubtful.add(jobName);
     this.loop.wake();
   }
 
   /** One pass. @returns milliseconds to the next */
   async follow(): Promise<number> {
     const sentAt = monotonicNow();
-    const { databaseNow, present, company, backfilling, jobs } = await this.schedules.lookIn(this.presence.facts, this.seen);
+    const doubtful = [...this.doubtful];
+    const { databaseNow, present, company, backfilling, jobs } = await this.schedules.lookIn(this.presence.facts, this.seen, doubtful);
     this.time.observe(databaseNow, sentAt);
     if (backfilling) this.backfills.wake();
     if (!present) await this.presence.announceAgain();
     this.take(jobs);
-    if (this.presence.mayTakeOver) await this.takeOver();
+    await this.restore(doubtful.filter((name) => !jobs.some((stored) => stored.name === name)));
+    for (const name of doubtful) this.doubtful.delete(name);
+    await this.takeOverFrom(company);
     await this.unregistered.look(company);
     return this.options.pollIntervalMs;
   }
@@ -85,6 +94,23 @@ export class ScheduleFollower {
       this.followed.take(stored);
       this.seen = Math.max(this.seen, stored.revision);
     }
+  }
+
+  /** Whose rows somebody deleted: a job that the code declares is made anew, one made at run time is gone. */
+  private async restore(missing: readonly string[]): Promise<void> {
+    if (missing.length === 0) return;
+    const declared = this.presence.facts.jobs.filter(({ name }) => missing.includes(name));
+    for (const name of missing) this.followed.forget(name);
+    if (declared.length > 0) this.take((await this.schedules.declare(declared, null)).jobs);
+  }
+
+  /** Tried when there is a reason to: it looks through what all instances declare. */
+  private async takeOverFrom(company: string): Promise<void> {
+    if (!this.presence.mayTakeOver) return;
+    const reasons = `${company} ${this.followed.contests}`;
+    if (reasons === this.tried) return;
+    await this.takeOver();
+    this.tried = reasons;
   }
 
   /** What it changes does not count as seen: others may have changed something before. */

@@ -16,9 +16,9 @@ export function insertDue({ jobRuns, jobSchedule }: Tables, candidates: string, 
      candidate as materialized (
        select due.job_name, due.fire_time, due.starts_at, due.overlap, due.lease_ms, clock.now,
               run.job_name is not null as taken,
-              schedule.name is not null and (
-                schedule.cron <> due.cron or schedule.time_zone <> due.time_zone
-                or schedule.yields_to is not null or schedule.removed_at is not null) as outdated,
+              schedule.name is null
+                or schedule.cron <> due.cron or schedule.time_zone <> due.time_zone
+                or schedule.yields_to is not null or schedule.removed_at is not null as outdated,
               coalesce(due.fire_time <= schedule.decided_until and not due.by_hand, false) as decided,
               due.starts_at > clock.now as early,
               case

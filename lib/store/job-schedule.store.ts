@@ -12,6 +12,12 @@ export interface Watermark {
   readonly decidedUntil: number;
 }
 
+/** What a start finds. */
+export interface SeenAtStart extends SeenSchedules {
+  /** There are instances that were not heard of lately: gone, or cut off for a while, as all are when the database is away. */
+  readonly othersLapsed: boolean;
+}
+
 /** What the database has for an instance, and its clock when it said so. */
 export interface SeenSchedules {
   readonly databaseNow: Date;
@@ -46,7 +52,7 @@ export class JobScheduleStore {
    * @param presence null for an instance that takes no part
    * @returns the declared jobs and those made at run time, as they are stored
    */
-  async declare(jobs: readonly JobDefinition[], presence: Presence | null): Promise<SeenSchedules> {
+  async declare(jobs: readonly JobDefinition[], presence: Presence | null): Promise<SeenAtStart> {
     return changingSchedules(this.database, async (query, revision) => {
       if (presence) await this.instances.announce(presence, query);
       await this.giveNamesBack(query, jobs, revision);
@@ -58,8 +64,11 @@ export class JobScheduleStore {
          or     handler is not null and removed_at is null`,
         [jobs.map(({ name }) => name)],
       );
-      const [clock] = await query<{ now: Date }>('select clock_timestamp() as now');
-      return { databaseNow: clock!.now, jobs: rows.map(storedJob) };
+      const [clock] = await query<{ now: Date; lapsed: boolean }>(
+        `select clock_timestamp() as now,
+                exists (select from ${this.database.tables.jobInstances} where alive_until <= clock_timestamp()) as lapsed`,
+      );
+      return { databaseNow: clock!.now, othersLapsed: clock!.lapsed, jobs: rows.map(storedJob) };
     });
   }
 
@@ -130,8 +139,9 @@ export class JobScheduleStore {
   /**
    * Says that an instance is still there, and looks for what has changed, in one statement.
    * @param seen the highest revision it has followed
+   * @param doubtful jobs to be looked at whatever their revision: a person may have changed their rows
    */
-  async lookIn({ instanceId, aliveMs }: Presence, seen: number): Promise<SeenChanges> {
+  async lookIn({ instanceId, aliveMs }: Presence, seen: number, doubtful: readonly string[]): Promise<SeenChanges> {
     const { jobSchedule, jobInstances, jobBackfills } = this.database.tables;
     const rows = await this.query<Partial<StoredJobRow> & { now: Date; present: boolean; company: string | null; backfilling: boolean }>(
       `with me as (
@@ -149,8 +159,8 @@ export class JobScheduleStore {
               exists (select from ${jobBackfills} where finished_at is null and cancelled_at is null) as backfilling,
               changed.*
        from  (select) as always
-       left   join (select ${STORED_JOB_COLUMNS} from ${jobSchedule} where revision > $3) changed on true`,
-      [instanceId, aliveMs, seen],
+       left   join (select ${STORED_JOB_COLUMNS} from ${jobSchedule} where revision > $3 or name = any ($4::text[])) changed on true`,
+      [instanceId, aliveMs, seen, doubtful],
     );
     const { now, present, company, backfilling } = rows[0]!;
     return { databaseNow: now, present, company: company ?? '', backfilling, jobs: rows.flatMap((row) => (isThere(row) ? [storedJob(row)] : [])) };

@@ -30,6 +30,24 @@ describe('the boot fails and names both places for', () => {
     expect(await problemsOf({ providers: [Invoices] })).toEqual(['Job "Invoices.export" is declared by Invoices.export twice; names must be unique.']);
   });
 
+  it('a former name that is still declared, or that two jobs had', async () => {
+    @Injectable()
+    class Reports {
+      @DistributedCron(SELDOM, { name: 'weekly' })
+      weekly() {}
+
+      @DistributedCron(SELDOM, { name: 'daily', previously: ['weekly', 'nightly'] })
+      daily() {}
+
+      @DistributedCron(SELDOM, { name: 'hourly', previously: 'nightly' })
+      hourly() {}
+    }
+    expect(await problemsOf({ providers: [Reports] })).toEqual([
+      'Reports.daily: job "daily": previously: "weekly" is still declared, by Reports.weekly.',
+      'Reports.hourly: job "hourly": previously: "nightly" goes on as job "daily" already.',
+    ]);
+  });
+
   it('two methods with one name', async () => {
     @Injectable()
     class Reports {

@@ -21,7 +21,7 @@ const aStored = (changes: Partial<StoredJob> = {}): StoredJob => ({
 });
 const MADE = { handler: 'report', options: { missed: 'all' }, data: 7 };
 
-const follow = (stored: StoredJob, declared?: RegisteredJob) => followedJob(stored, declared, HANDLERS, { timeZone: 'Europe/Berlin' });
+const follow = (stored: StoredJob, declared?: RegisteredJob) => followedJob(stored, declared, HANDLERS, { jobDefaults: { timeZone: 'Europe/Berlin' }, retentionMs: 10 * 86_400_000 });
 const scheduleOf = (stored: StoredJob, declared?: RegisteredJob) => {
   const followed = follow(stored, declared);
   return followed.kind === 'scheduled' ? followed.job.definition.schedule : followed;
@@ -48,6 +48,15 @@ describe('a job as the database has it', () => {
   it('that is decided under another name is not scheduled, by whomever it was made', () => {
     expect(follow(aStored({ yieldsTo: 'new-name' }), DECLARED)).toEqual({ kind: 'waiting', job: DECLARED });
     expect(follow(aStored({ yieldsTo: 'new-name', runTime: MADE }))).toEqual({ kind: 'none' });
+  });
+
+  it('made at run time that may catch up what is forgotten by now is not run', () => {
+    const stored = aStored({ runTime: { ...MADE, options: { catchUpWindow: '9d' } } });
+    expect(follow(stored)).toMatchObject({ kind: 'scheduled' });
+    expect(follow({ ...stored, runTime: { ...MADE, options: { catchUpWindow: '10d' } } })).toMatchObject({
+      kind: 'unreadable',
+      problem: expect.stringContaining('retention'),
+    });
   });
 
   it('that cannot be read here is left to others', () => {

@@ -31,7 +31,7 @@ beforeEach(() => {
   events.subscribe((event) => told.push(event));
   const known = new KnownJobs();
   known.declare({ jobs: [{ definition: aJob('job', '0 3 * * *'), handler }], handlers: new Map([['report', { handler, declaredBy: 'Reports.send' }]]) });
-  followed = new FollowedSchedules({ jobDefaults: {} } as ResolvedSchedulerOptions, known, timelines, events);
+  followed = new FollowedSchedules({ jobDefaults: {}, retentionMs: null } as ResolvedSchedulerOptions, known, timelines, events);
 });
 
 const tell = () => told.splice(0).map((event) => [event.type, ...('was' in event ? [event.schedule, event.was] : [])]);

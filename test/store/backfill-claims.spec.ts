@@ -159,7 +159,7 @@ describe('a backfill gives way', () => {
 
 describe('a job that is held back', () => {
   it.each(['paused_at = now()', 'enabled = false'])('%s: its backfill waits, too', async (held) => {
-    await stores.test.query(`insert into job_schedule (name, cron, time_zone, policies) values ('job', '0 0 1 1 *', 'UTC', '{}')`);
+    await stores.test.query(`insert into job_schedule (name, cron, time_zone, policies) values ('job', '0 0 1 1 *', 'UTC', '{}') on conflict do nothing`);
     await backfill([100]);
     expect(await look()).toHaveLength(1);
     await stores.test.query(`update job_schedule set ${held}`);

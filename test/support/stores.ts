@@ -3,7 +3,7 @@ import { BackfillCancelStore } from '../../lib/store/backfill-cancel.store.js';
 import { BackfillFeedStore } from '../../lib/store/backfill-feed.store.js';
 import { BackfillStore } from '../../lib/store/backfill.store.js';
 import { CatchUpStore } from '../../lib/store/catch-up.store.js';
-import { ClaimStore } from '../../lib/store/claim.store.js';
+import { ClaimStore, type ClaimAnswers, type DueOccurrence } from '../../lib/store/claim.store.js';
 import { JobInstanceStore } from '../../lib/store/job-instance.store.js';
 import { JobRunStore } from '../../lib/store/job-run.store.js';
 import { JobScheduleStore } from '../../lib/store/job-schedule.store.js';
@@ -46,7 +46,7 @@ export async function openStores(): Promise<Stores> {
   await schema.migrate();
   const partitions = new PartitionStore(database);
   await partitions.ensure([new Date()]);
-  const claims = new ClaimStore(database, partitions);
+  const claims = new ClaimStoreForTests(database, partitions);
   const instances = new JobInstanceStore(database);
   return {
     test,
@@ -77,4 +77,24 @@ const LOADED_AT = Math.floor(Date.now() / 1000);
 /** This many whole seconds before the test file was loaded: the same instant however long the file runs. */
 export function secondsAgo(seconds: number): Date {
   return new Date((LOADED_AT - seconds) * 1000);
+}
+
+/** Claims of jobs that no test has declared: they are in the database, with the schedule that was asked for, and no past. */
+class ClaimStoreForTests extends ClaimStore {
+  constructor(
+    private readonly own: SchedulerDatabase,
+    partitions: PartitionStore,
+  ) {
+    super(own, partitions);
+  }
+
+  override async claimDue(due: readonly DueOccurrence[], instanceId: string): Promise<ClaimAnswers> {
+    for (const { jobName, cron, timeZone } of due) {
+      await this.own.coordination.query(
+        `insert into job_schedule (name, cron, time_zone, policies, decided_until) values ($1, $2, $3, '{}', '2000-01-01') on conflict do nothing`,
+        [jobName, cron, timeZone],
+      );
+    }
+    return super.claimDue(due, instanceId);
+  }
 }
