@@ -4,6 +4,7 @@ import { BackfillFeedStore } from './backfill-feed.store.js';
 import { BackfillStore } from './backfill.store.js';
 import { CatchUpStore } from './catch-up.store.js';
 import { ClaimStore } from './claim.store.js';
+import { DeadLetterStore } from './dead-letter.store.js';
 import { JobInstanceStore } from './job-instance.store.js';
 import { JobRun } from './job-run.entity.js';
 import { JobRunStore } from './job-run.store.js';
@@ -20,7 +21,7 @@ import { TakeOverStore } from './take-over.store.js';
 
 /** The stores and repositories, on the module's own connections. */
 export const STORE_PROVIDERS: Provider[] = [
-  ...[SchemaStore, PartitionStore, JobInstanceStore, JobRunStore, ReaperStore, ReceiptStore, BackfillStore, BackfillCancelStore].map((store) => ({
+  ...[SchemaStore, PartitionStore, JobInstanceStore, JobRunStore, ReaperStore, ReceiptStore, BackfillStore, BackfillCancelStore, DeadLetterStore].map((store) => ({
     provide: store,
     inject: [SchedulerDatabase],
     useFactory: (database: SchedulerDatabase) => new store(database),

@@ -4,6 +4,7 @@ import { BackfillFeedStore } from '../../lib/store/backfill-feed.store.js';
 import { BackfillStore } from '../../lib/store/backfill.store.js';
 import { CatchUpStore } from '../../lib/store/catch-up.store.js';
 import { ClaimStore, type ClaimAnswers, type DueOccurrence } from '../../lib/store/claim.store.js';
+import { DeadLetterStore } from '../../lib/store/dead-letter.store.js';
 import { JobInstanceStore } from '../../lib/store/job-instance.store.js';
 import { JobRunStore } from '../../lib/store/job-run.store.js';
 import { JobScheduleStore } from '../../lib/store/job-schedule.store.js';
@@ -35,6 +36,7 @@ export interface Stores {
   readonly backfills: BackfillStore;
   readonly feeds: BackfillFeedStore;
   readonly cancels: BackfillCancelStore;
+  readonly deadLetters: DeadLetterStore;
   close(): Promise<void>;
 }
 
@@ -65,6 +67,7 @@ export async function openStores(): Promise<Stores> {
     backfills: new BackfillStore(database),
     feeds: new BackfillFeedStore(database, partitions),
     cancels: new BackfillCancelStore(database),
+    deadLetters: new DeadLetterStore(database),
     close: async () => {
       await database.close();
       await test.drop();
