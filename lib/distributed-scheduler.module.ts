@@ -16,7 +16,9 @@ import { HeartbeatService } from './execution/heartbeat.service.js';
 import { InFlightRuns } from './execution/in-flight-runs.js';
 import { ReceiptService } from './execution/receipt.service.js';
 import { RunContext } from './execution/run-context.js';
+import { LostClaims } from './execution/lost-claims.js';
 import { RunEndings } from './execution/run-endings.service.js';
+import { TimeLimits } from './execution/time-limits.js';
 import { Drain } from './lifecycle/drain.js';
 import { Duties } from './lifecycle/duties.js';
 import { HookOrder } from './lifecycle/hook-order.js';
@@ -30,6 +32,7 @@ import { PartitionsService } from './maintenance/partitions.service.js';
 import { ReaperService } from './maintenance/reaper.service.js';
 import { WaitingRuns } from './maintenance/waiting-runs.service.js';
 import { Backfills } from './operations/backfills.service.js';
+import { DeadLetters } from './operations/dead-letters.service.js';
 import { SchedulerService } from './operations/scheduler.service.js';
 import { asyncOptionsProviders } from './options/async-options.js';
 import { resolveSchedulerOptions, type ResolvedSchedulerOptions } from './options/resolve-options.js';
@@ -81,6 +84,8 @@ const SERVICES: Provider[] = [
   InFlightRuns,
   RunContext,
   RunEndings,
+  TimeLimits,
+  LostClaims,
   ExecutorService,
   Timelines,
   ClaimOrder,
@@ -95,6 +100,7 @@ const SERVICES: Provider[] = [
   UnregisteredJobs,
   PartitionsService,
   ClockWatchService,
+  DeadLetters,
   SchedulerLogger,
   SingleModule,
   HookOrder,

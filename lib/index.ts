@@ -18,6 +18,8 @@ export { SchedulerEvents } from './events/scheduler-events.js';
 export type { AttemptFacts, BackfillFacts, EventOf, SchedulerEvent, SchedulerFact } from './events/scheduler-event.js';
 
 export type { BackfillOptions, CancelOptions } from './options/backfill-options.js';
+export type { BulkOptions, DeadLetterFilter, WaitingStatus } from './options/dead-letter-filter.js';
+export type { FoundRuns } from './store/dead-letter.store.js';
 export type { BackoffOptions, DistributedCronOptions } from './options/job-options.js';
 export type { RunTimeJob } from './options/run-time-job.js';
 export type {
@@ -28,7 +30,7 @@ export type {
   PostgresConnection,
 } from './options/scheduler-options.js';
 export type { Duration } from './domain/duration.js';
-export type { Backoff, BackoffFunction, JobDefinition, JobPolicies, MissedPolicy, OverlapPolicy } from './domain/job-definition.js';
+export type { Backoff, BackoffFunction, JobDefinition, JobPolicies, MissedPolicy, OverlapPolicy, RetryableFunction } from './domain/job-definition.js';
 export type { OwnedRun, RunKey, RunStatus, RunTrigger } from './domain/run.js';
 export type { StoredError } from './domain/stored-error.js';
 export type { ClockChange } from './domain/clock-change-preview.js';
@@ -46,8 +48,10 @@ export type { ClaimVerdict, WaitingRun } from './store/claim.store.js';
 
 export { SchedulerError } from './errors/scheduler.error.js';
 export { AfterRunError } from './errors/after-run.error.js';
+export { CancelledError } from './errors/cancelled.error.js';
 export { DatabaseConnectionError } from './errors/database-connection.error.js';
 export { EmbeddedServerError } from './errors/embedded-server.error.js';
+export { GiveUp } from './errors/give-up.error.js';
 export { InvalidBackfillError } from './errors/invalid-backfill.error.js';
 export { InvalidCronExpressionError } from './errors/invalid-cron-expression.error.js';
 export { InvalidDecorationError } from './errors/invalid-decoration.error.js';
@@ -62,7 +66,11 @@ export { MissingTablesError } from './errors/missing-tables.error.js';
 export { NestedReceiptError } from './errors/nested-receipt.error.js';
 export { OutsideRunError } from './errors/outside-run.error.js';
 export { RepeatedModuleError } from './errors/repeated-module.error.js';
+export { RetryLater } from './errors/retry-later.error.js';
+export { RunStateError } from './errors/run-state.error.js';
 export { ShutdownError } from './errors/shutdown.error.js';
+export { TimeoutError } from './errors/timeout.error.js';
 export { UnknownBackfillError } from './errors/unknown-backfill.error.js';
 export { UnknownJobError } from './errors/unknown-job.error.js';
+export { UnknownRunError } from './errors/unknown-run.error.js';
 export { UnreadableDatesError } from './errors/unreadable-dates.error.js';

@@ -63,6 +63,9 @@ export const createJobRuns = (schema?: string) =>
       await queryRunner.query(`
         create index if not exists job_runs_gaps on ${jobRuns} (job_name, fire_time)
         where gap_from is not null`);
+      await queryRunner.query(`
+        create index if not exists job_runs_dead on ${jobRuns} (fire_time)
+        where status = 'dead'`);
     }
 
     async down(queryRunner: QueryRunner): Promise<void> {

@@ -14,6 +14,7 @@ export const createJobInstances = (schema?: string) =>
           handlers    jsonb       not null,
           started_at  timestamptz not null default clock_timestamp(),
           alive_until timestamptz not null,
+          blocked_since timestamptz,
           constraint job_instances_pkey primary key (id)
         ) with (fillfactor = 50)`);
     }

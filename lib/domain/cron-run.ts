@@ -27,9 +27,9 @@ export class CronRun {
   /** What a job made at run time was given for its handler; undefined for one that the code declares. */
   readonly data: unknown;
   /**
-   * Aborts when the run is no longer this process' (its lease was lost) or when the application stops and the time for
-   * running handlers is over. `signal.reason` is a `LeaseLostError` or a `ShutdownError`. Nothing written through
-   * receipts is accepted after a lost lease.
+   * Aborts when the run is no longer this process' (`signal.reason` is a `LeaseLostError`), when it has taken the time its job
+   * allows (`TimeoutError`), when somebody cancelled it (`CancelledError`), and when the application stops and the time for
+   * running handlers is over (`ShutdownError`). Nothing written through receipts is accepted after a lost lease.
    */
   readonly signal: AbortSignal;
   readonly #facts: CronRunFacts;

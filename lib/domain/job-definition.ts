@@ -9,13 +9,16 @@ export type MissedPolicy = 'skip' | 'once' | 'all';
 /** Milliseconds to wait before an attempt, given how many attempts have failed so far (1, 2, …). */
 export type BackoffFunction = (failedAttempts: number) => number;
 
+/** Whether an attempt that failed with this is worth another. Only `false` ends the run. */
+export type RetryableFunction = (error: unknown) => boolean;
+
 /** How long to wait before a failed run's next attempt. */
 export type Backoff =
   | { readonly kind: 'fixed'; readonly delayMs: number }
   | { readonly kind: 'exponential'; readonly delayMs: number; readonly maxMs: number }
   | { readonly kind: 'function'; readonly delay: BackoffFunction };
 
-/** The answers a job gives: overlap, missed occurrences, leases, retries. Resolved: every default filled in, frozen. */
+/** The answers a job gives: overlap, missed occurrences, leases, retries, time limits. Resolved: every default filled in, frozen. */
 export interface JobPolicies {
   readonly overlap: OverlapPolicy;
   readonly missed: MissedPolicy;
@@ -31,6 +34,14 @@ export interface JobPolicies {
   readonly jitterMs: number;
   readonly maxAttempts: number;
   readonly backoff: Backoff;
+  /** Null: every error is. */
+  readonly retryable: RetryableFunction | null;
+  /** From this on the run is told to take long, and goes on. Null: never. */
+  readonly budgetMs: number | null;
+  /** From this on its signal is aborted. Null: never. */
+  readonly timeoutMs: number | null;
+  /** From this on its lease is renewed no more. */
+  readonly maxRunTimeMs: number;
 }
 
 /** A named schedule with its policies, as declared by the code of this instance. */

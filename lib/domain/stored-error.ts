@@ -13,8 +13,33 @@ export function describeError(thrown: unknown): StoredError {
   return {
     name: storable(read(thrown, 'name') ?? kindOf(thrown), 200),
     message: storable(read(thrown, 'message') ?? print(thrown), MAX_MESSAGE),
-    stack: optional(read(thrown, 'stack')),
+    stack: optional(stackOf(thrown)),
   };
+}
+
+/** With what the error was caused by: a driver's error behind a repository's, most often what really happened. */
+function stackOf(thrown: unknown): string | null {
+  const stack = read(thrown, 'stack');
+  if (stack === null) return null;
+  const causes = causesOf(thrown).map((cause) => `Caused by: ${read(cause, 'stack') ?? print(cause)}`);
+  return [stack, ...causes].join('\n');
+}
+
+const MOST_CAUSES = 5;
+
+function causesOf(thrown: unknown): unknown[] {
+  const causes: unknown[] = [];
+  for (let cause = causeOf(thrown); cause !== undefined && causes.length < MOST_CAUSES; cause = causeOf(cause)) causes.push(cause);
+  return causes;
+}
+
+function causeOf(thrown: unknown): unknown {
+  if (typeof thrown !== 'object' || thrown === null) return undefined;
+  try {
+    return (thrown as { cause?: unknown }).cause ?? undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 /** A proxy may throw at every question, even at `instanceof`. */

@@ -5,12 +5,19 @@ export type LeaseLoss =
   /** The lease could not be renewed in time, by this machine's monotonic clock. */
   | 'expired'
   /** The database says that the attempt is no longer ours. */
-  | 'taken over';
+  | 'taken over'
+  /** It was renewed no more, because the run has taken its job's `maxRunTime`. */
+  | 'ran too long';
+
+const WHY: Readonly<Record<LeaseLoss, string>> = {
+  expired: 'it could not be renewed in time',
+  'taken over': 'another attempt has taken over',
+  'ran too long': 'its maxRunTime is over',
+};
 
 /** This process no longer owns the run: its signal is aborted, and what it still writes is refused. */
 export class LeaseLostError extends SchedulerError {
   constructor(run: { readonly jobName: string; readonly fireTime: Date; readonly attempt: number }, readonly loss: LeaseLoss) {
-    const why = loss === 'expired' ? 'it could not be renewed in time' : 'another attempt has taken over';
-    super(`The lease of ${run.jobName} of ${run.fireTime.toISOString()} (attempt ${run.attempt}) is lost: ${why}.`);
+    super(`The lease of ${run.jobName} of ${run.fireTime.toISOString()} (attempt ${run.attempt}) is lost: ${WHY[loss]}.`);
   }
 }

@@ -28,9 +28,22 @@ export type SchedulerFact =
   | ({ readonly type: 'run.started'; readonly delayMs: number } & AttemptFacts)
   | ({ readonly type: 'run.completed'; readonly durationMs: number } & AttemptFacts)
   | ({ readonly type: 'run.failed'; readonly durationMs: number; readonly error: StoredError; readonly retryInMs: number } & AttemptFacts)
-  /** Attempts are used up: the run waits for a person. */
-  | ({ readonly type: 'run.dead'; readonly error: StoredError } & AttemptFacts)
-  /** Handed back by a stopping instance; another starts it at once. */
+  /** The run waits for a person: its attempts are used up, or as `reason` says. */
+  | ({ readonly type: 'run.dead'; readonly error: StoredError; readonly reason?: string } & AttemptFacts)
+  /** It was cancelled, and has ended. */
+  | ({ readonly type: 'run.cancelled'; readonly reason: string } & AttemptFacts)
+  /** Once for each attempt that takes longer than the job's `budget`: it goes on. */
+  | ({ readonly type: 'run.overBudget'; readonly budgetMs: number; readonly runningMs: number } & AttemptFacts)
+  /** Its signal was aborted, because it has taken the time that this option of the job allows. */
+  | ({ readonly type: 'run.timedOut'; readonly limit: 'timeout' | 'maxRunTime'; readonly runningMs: number } & AttemptFacts)
+  /**
+   * Once for each attempt: seconds after its signal was aborted its handler has not ended; or, not `told` so because the job has
+   * no `timeout`, seconds after its `budget`. It may never end.
+   */
+  | ({ readonly type: 'run.stuck'; readonly told: boolean; readonly runningMs: number } & AttemptFacts)
+  /** Its handler has not ended, though its lease is lost and its `maxRunTime` is over: nothing waits for it any more. */
+  | ({ readonly type: 'run.abandoned' } & AttemptFacts)
+  /** Handed back: by a stopping instance, or because the answer to its claim was lost. Another starts it at once. */
   | ({ readonly type: 'run.released' } & AttemptFacts)
   /** The occurrence has a row that says why it did not run. */
   | ({ readonly type: 'run.skipped'; readonly reason: string } & RunKey)
@@ -78,6 +91,10 @@ export type SchedulerFact =
   | { readonly type: 'clock.skewed'; readonly skewMs: number; readonly maxMs: number }
   /** The clocks agree again. */
   | { readonly type: 'clock.agrees'; readonly skewMs: number }
+  /** A function among the options of a job threw. What stands instead: the error is retryable; the backoff ends the run. */
+  | ({ readonly type: 'policy.failed'; readonly option: 'retryable' | 'backoff'; readonly error: StoredError } & AttemptFacts)
+  /** The event loop of this process stood still for so long, and moves again. */
+  | { readonly type: 'loop.blocked'; readonly forMs: number }
   /** A periodic duty failed; it goes on by itself. `failures` counts those in a row. */
   | { readonly type: 'loop.failed'; readonly loop: string; readonly error: StoredError; readonly failures: number }
   | { readonly type: 'loop.recovered'; readonly loop: string }

@@ -9,7 +9,9 @@ import { monotonicNow } from '../runtime/monotonic.js';
 import { ClaimStore, type ClaimAnswer, type ClaimAnswers, type ClaimVerdict, type WaitingRun } from '../store/claim.store.js';
 import type { JobRun } from '../store/job-run.entity.js';
 import type { Receipt } from '../store/receipt.entity.js';
+import { isRefusal } from '../store/sql-state.js';
 import { JOB_RUN_REPOSITORY, RECEIPT_REPOSITORY } from '../store/store.tokens.js';
+import { LostClaims, type PossibleClaim } from './lost-claims.js';
 
 /** An occurrence that is due, or will be at `startsAt`. Milliseconds. */
 export interface Candidate {
@@ -35,6 +37,7 @@ export class ClaimService {
     private readonly store: ClaimStore,
     private readonly time: DatabaseTime,
     private readonly events: SchedulerEvents,
+    private readonly lost: LostClaims,
     @Inject(INSTANCE_ID) private readonly instanceId: string,
     @Inject(JOB_RUN_REPOSITORY) private readonly runs: Repository<JobRun>,
     @Inject(RECEIPT_REPOSITORY) private readonly receipts: Repository<Receipt>,
@@ -54,7 +57,7 @@ export class ClaimService {
       leaseMs: job.leaseMs,
       byHand,
     }));
-    const answered = await this.ask(jobs, () => this.store.claimDue(due, this.instanceId));
+    const answered = await this.ask(jobs, due.map((one) => ({ ...one, attempt: 1 })), () => this.store.claimDue(due, this.instanceId));
     const verdicts = new Map(answered.answers.map((answer) => [key(answer), answer.verdict]));
     return { owned: answered.owned, verdicts: due.map((one) => verdicts.get(key(one)) ?? 'taken') };
   }
@@ -66,7 +69,7 @@ export class ClaimService {
       return job ? [{ ...run, overlap: job.overlap, leaseMs: job.leaseMs }] : [];
     });
     if (known.length === 0) return [];
-    return (await this.ask(jobs, () => this.store.claimWaiting(known, this.instanceId))).owned;
+    return (await this.ask(jobs, known.map((run) => ({ ...run, attempt: run.attempt + 1 })), () => this.store.claimWaiting(known, this.instanceId))).owned;
   }
 
   /** The run of one occurrence, or null: what happened to it, by which instance, at which attempt. */
@@ -79,12 +82,17 @@ export class ClaimService {
     return this.receipts.find({ where: { jobName: key.jobName, fireTime: key.fireTime }, order: { createdAt: 'ASC' } });
   }
 
+  /** @param claims the attempts that begin, if all are won */
   private async ask(
     jobs: ReadonlyMap<string, JobDefinition>,
+    claims: readonly PossibleClaim[],
     statement: () => Promise<ClaimAnswers>,
   ): Promise<{ owned: OwnedRun[]; answers: readonly ClaimAnswer[] }> {
     const sentAt = monotonicNow();
-    const { databaseNow, answers } = await statement();
+    const { databaseNow, answers } = await statement().catch((error: unknown) => {
+      if (!isRefusal(error)) this.lost.remember(claims);
+      throw error;
+    });
     if (answers.length > 0) this.time.observe(databaseNow, sentAt);
     const owned = answers
       .filter(({ verdict }) => verdict === 'claimed')

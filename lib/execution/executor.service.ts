@@ -1,8 +1,11 @@
 import { Injectable } from '@nestjs/common';
 import { KnownJobs, type RegisteredJob } from '../discovery/known-jobs.js';
+import { isVerdict, readFailure } from '../domain/failure.js';
 import { decideOutcome, type HandlerEnd, type Outcome } from '../domain/outcome.js';
 import type { OwnedRun } from '../domain/run.js';
-import { describeError } from '../domain/stored-error.js';
+import { describeError, type StoredError } from '../domain/stored-error.js';
+import { CancelledError } from '../errors/cancelled.error.js';
+import { TimeoutError } from '../errors/timeout.error.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import { DatabaseTime } from '../runtime/database-time.js';
 import { monotonicNow } from '../runtime/monotonic.js';
@@ -63,20 +66,45 @@ export class ExecutorService {
     try {
       await this.context.enter(run, () => job.handler(this.cronRun(run, job)));
       await run.end();
-      return run.stopping ? { kind: 'stopped' } : { kind: 'returned' };
+      return this.stopped(run) ?? { kind: 'returned' };
     } catch (thrown) {
       await run.end().catch(() => {});
-      return run.stopping ? { kind: 'stopped' } : { kind: 'threw', error: describeError(thrown) };
+      return this.stopped(run, thrown) ?? this.failed(run, thrown);
     }
   }
 
-  /** A backoff function is the application's code: what it throws costs the run its other attempts, not the process. */
+  /**
+   * The end of a handler that was told to stop: why it was told decides, not what it did then.
+   * @returns null when it was not told, or when nothing that is written about it is accepted anyway
+   */
+  private stopped(run: InFlightRun, thrown?: unknown): HandlerEnd | null {
+    const { stopReason } = run;
+    if (!stopReason || run.leaseLost) return null;
+    if (stopReason instanceof CancelledError) return { kind: 'cancelled', reason: stopReason.reason };
+    if (stopReason instanceof TimeoutError) return this.failed(run, isVerdict(thrown) ? thrown : stopReason);
+    return { kind: 'stopped' };
+  }
+
+  private failed(run: InFlightRun, thrown: unknown): HandlerEnd {
+    const failure = readFailure(thrown, run.job.retryable, this.time.now());
+    if (failure.complaint) this.complain(run, 'retryable', failure.complaint);
+    return { kind: 'failed', ...failure };
+  }
+
+  /** A backoff function is the application's code: what it throws costs the run its other attempts, not the process, nor its error. */
   private decide(end: HandlerEnd, run: InFlightRun): Outcome {
     try {
       return decideOutcome(end, run.job, run.owned.attempt - run.owned.releases, Math.random());
     } catch (thrown) {
-      return { kind: 'dead', error: describeError(thrown) };
+      const complaint = describeError(thrown);
+      this.complain(run, 'backoff', complaint);
+      return { kind: 'dead', error: end.kind === 'failed' ? end.error : complaint, reason: `its backoff threw: ${complaint.message}` };
     }
+  }
+
+  private complain(run: InFlightRun, option: 'retryable' | 'backoff', error: StoredError): void {
+    const { jobName, fireTime, attempt } = run.owned;
+    this.events.emit({ type: 'policy.failed', jobName, fireTime, attempt, option, error });
   }
 
   private cronRun(run: InFlightRun, { definition }: RegisteredJob): CronRun {

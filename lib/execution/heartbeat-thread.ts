@@ -29,7 +29,7 @@ export class HeartbeatThread {
 
   constructor(
     private readonly settings: () => ConnectionSettings,
-    private readonly schema: string,
+    private readonly setup: Pick<HeartbeatSetup, 'schema' | 'watch'>,
     private readonly listener: ThreadListener,
   ) {}
 
@@ -81,7 +81,7 @@ export class HeartbeatThread {
     if (password) config.password = await password();
     if (this.stopped) return null;
     const { port1, port2 } = new MessageChannel();
-    const setup: HeartbeatSetup = { client: config, schema: this.schema, port: port2 };
+    const setup: HeartbeatSetup = { ...this.setup, client: config, port: port2 };
     const worker = new Worker(THREAD, { workerData: setup, transferList: [port2] });
     const running: Running = { worker, port: port1, ended: new Promise((resolve) => worker.once('exit', () => resolve())) };
     this.running = running;

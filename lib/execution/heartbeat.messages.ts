@@ -9,6 +9,19 @@ export interface HeartbeatSetup {
   readonly client: ClientOptions;
   readonly schema: string;
   readonly port: MessagePort;
+  readonly watch: MainLoopSetup;
+}
+
+/** How the thread watches the main thread's event loop. */
+export interface MainLoopSetup {
+  /** See `Pulse`. */
+  readonly pulse: SharedArrayBuffer;
+  /** How long the loop may stand still before the thread says so, in milliseconds. */
+  readonly blockedAfterMs: number;
+  /** Whose `blocked_since` it writes. */
+  readonly instanceId: string;
+  /** Whether it writes to stderr. */
+  readonly logging: boolean;
 }
 
 /** A run whose lease the thread keeps. Plain values, because they cross to a thread. */
@@ -16,6 +29,8 @@ export interface WatchedRun extends LeaseToRenew {
   readonly renewEveryMs: number;
   /** By the monotonic clock, milliseconds: all threads of a process share it. */
   readonly leaseDeadline: number;
+  /** From then on its lease is renewed no more. By the monotonic clock, milliseconds. */
+  readonly renewUntil: number;
 }
 
 /** What the process tells its heartbeat thread. */
@@ -44,5 +59,7 @@ export type FromThread =
   | { readonly type: 'refused'; readonly error: StoredError }
   | { readonly type: 'renewed'; readonly renewals: readonly Renewal[] }
   | { readonly type: 'lost'; readonly id: string; readonly attempt: number; readonly cause: LeaseLoss }
+  /** The main thread's event loop stood still for so long, in milliseconds, and moves again. */
+  | { readonly type: 'unblocked'; readonly forMs: number }
   | { readonly type: 'failed'; readonly error: StoredError }
   | { readonly type: 'recovered' };

@@ -1,9 +1,11 @@
-import { Injectable } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
+import { INSTANCE_ID, SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
 import { LONGEST_TIMER_MS } from '../domain/duration.js';
 import { describeError, type StoredError } from '../domain/stored-error.js';
 import { DatabaseConnectionError } from '../errors/database-connection.error.js';
 import type { LeaseLoss } from '../errors/lease-lost.error.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
+import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { Loop } from '../runtime/loop.js';
 import { monotonicNow } from '../runtime/monotonic.js';
 import type { ConnectionSettings } from '../store/client-config.js';
@@ -11,6 +13,12 @@ import { SchedulerDatabase } from '../store/scheduler-database.js';
 import { HeartbeatThread } from './heartbeat-thread.js';
 import type { FromThread } from './heartbeat.messages.js';
 import { InFlightRuns, type InFlightRun } from './in-flight-runs.js';
+import { LostClaims } from './lost-claims.js';
+import { Pulse } from './pulse.js';
+import { TimeLimits } from './time-limits.js';
+
+/** How soon runs are looked at again in any case, in milliseconds: one that was cancelled may be stuck before its next limit. */
+const LOOK_AGAIN_MS = 5_000;
 
 /**
  * Keeps the leases of this instance's runs, from a thread with its own connection, and tells a handler through its
@@ -20,13 +28,20 @@ import { InFlightRuns, type InFlightRun } from './in-flight-runs.js';
 export class HeartbeatService {
   private readonly thread: HeartbeatThread;
   private readonly deadlines: Loop;
+  private readonly pulse = new Pulse();
 
   constructor(
+    @Inject(SCHEDULER_OPTIONS) private readonly options: ResolvedSchedulerOptions,
+    @Inject(INSTANCE_ID) instanceId: string,
     private readonly database: SchedulerDatabase,
     private readonly runs: InFlightRuns,
+    private readonly limits: TimeLimits,
+    private readonly lostClaims: LostClaims,
     private readonly events: SchedulerEvents,
   ) {
-    this.thread = new HeartbeatThread(() => this.settings, database.tables.schema, {
+    const { blockedAfterMs, logging } = options;
+    const watch = { pulse: this.pulse.memory, blockedAfterMs, instanceId, logging };
+    this.thread = new HeartbeatThread(() => this.settings, { schema: database.tables.schema, watch }, {
       hear: (message) => this.hear(message),
       failed: (error) => this.failed(describeError(error)),
       replaced: () => this.runs.list().forEach((run) => this.watch(run)),
@@ -42,7 +57,9 @@ export class HeartbeatService {
     await this.thread.start().catch((error: unknown) => {
       throw new DatabaseConnectionError('the scheduler’s settings, for the heartbeat’s own connection', unusable(error, this.settings.functions));
     });
+    this.pulse.start(this.options.blockedAfterMs);
     this.deadlines.start();
+    this.lostClaims.start();
   }
 
   /** Renews the run's lease until it is forgotten or lost. */
@@ -59,9 +76,10 @@ export class HeartbeatService {
         leaseMs,
         renewEveryMs: run.job.renewEveryMs,
         leaseDeadline: run.leaseDeadline,
+        renewUntil: run.renewUntil,
       },
     });
-    this.deadlines.wakeWithin(run.leaseDeadline - monotonicNow());
+    this.deadlines.wakeWithin(Math.min(run.leaseDeadline - monotonicNow(), this.limits.nextOf(run)));
   }
 
   forget(run: InFlightRun): void {
@@ -70,6 +88,8 @@ export class HeartbeatService {
 
   /** Ends the thread. Nothing renews a lease any more, so it comes last. */
   async stop(): Promise<void> {
+    this.pulse.stop();
+    await this.lostClaims.stop();
     await this.deadlines.stop();
     await this.thread.stop();
   }
@@ -83,6 +103,8 @@ export class HeartbeatService {
         return;
       case 'lost':
         return this.lose(this.runs.get(message.id, message.attempt), message.cause);
+      case 'unblocked':
+        return this.events.emit({ type: 'loop.blocked', forMs: message.forMs });
       case 'failed':
         return this.failed(message.error);
       case 'recovered':
@@ -94,14 +116,16 @@ export class HeartbeatService {
     }
   }
 
-  /** Aborts what could not be renewed in time. @returns milliseconds to the next deadline */
+  /** Aborts what could not be renewed in time, or takes too long. @returns milliseconds to the next deadline */
   private checkDeadlines(): number {
     // While the event loop was blocked the thread went on, and its news waits behind this timer.
     for (const news of this.thread.unheard()) this.hear(news);
     const now = monotonicNow();
     const held = this.runs.list().filter((run) => !run.leaseLost && !run.settled);
-    for (const run of held) if (run.leaseDeadline <= now) this.lose(run, 'expired');
-    return Math.min(LONGEST_TIMER_MS, ...held.filter((run) => run.leaseDeadline > now).map((run) => run.leaseDeadline - now));
+    for (const run of held) if (run.leaseDeadline <= now) this.lose(run, run.renewUntil <= now ? 'ran too long' : 'expired');
+    const untilLimit = this.limits.check();
+    const longest = this.runs.size === 0 ? LONGEST_TIMER_MS : LOOK_AGAIN_MS;
+    return Math.min(longest, untilLimit, ...held.filter((run) => run.leaseDeadline > now).map((run) => run.leaseDeadline - now));
   }
 
   private lose(run: InFlightRun | undefined, cause: LeaseLoss): void {

@@ -1,9 +1,16 @@
 import { Injectable } from '@nestjs/common';
 import type { JobDefinition } from '../domain/job-definition.js';
 import { runId, type OwnedRun } from '../domain/run.js';
+import { limitsOf, type Limit, type TimedLimit } from '../domain/time-limits.js';
+import { CancelledError } from '../errors/cancelled.error.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import { LeaseLostError, type LeaseLoss } from '../errors/lease-lost.error.js';
 import { ShutdownError } from '../errors/shutdown.error.js';
+import { TimeoutError } from '../errors/timeout.error.js';
+import { monotonicNow } from '../runtime/monotonic.js';
+
+/** Why a handler was told to stop while its run is still this process': it decides how the run ends. */
+export type StopReason = ShutdownError | TimeoutError | CancelledError;
 
 /** A run whose handler is under way in this process. */
 export class InFlightRun {
@@ -14,12 +21,18 @@ export class InFlightRun {
   leaseDeadline: number;
   /** Set when what this process still writes about the run is refused. */
   leaseLost: LeaseLostError | null = null;
+  /** Set when the handler was told to stop: the first reason, or that it was cancelled. */
+  stopReason: StopReason | null = null;
+  /** By the monotonic clock, milliseconds. */
+  readonly startedAt = monotonicNow();
   /** The attempt's end is written: a lease that is gone now was not lost. */
   settled = false;
   /** The handler has ended: nothing more belongs to the run. */
   ended = false;
   /** The attempt's end is being written. */
   ending = false;
+  private stoppedAt: number | null = null;
+  private readonly limitsPassed = new Set<Limit>();
   private readonly open = new Set<Promise<unknown>>();
   private readonly losers = new Set<(error: LeaseLostError) => void>();
 
@@ -39,9 +52,19 @@ export class InFlightRun {
     return this.controller.signal;
   }
 
-  /** The handler was told to stop, and the run is still this process' to hand back. */
-  get stopping(): boolean {
-    return this.signal.aborted && !this.leaseLost;
+  /** When the lease is renewed no more, whatever the handler does. By the monotonic clock, milliseconds. */
+  get renewUntil(): number {
+    return this.startedAt + this.job.maxRunTimeMs;
+  }
+
+  /** The limits that the run has not passed, in their order; when, by the monotonic clock, in milliseconds. */
+  limitsAhead(): TimedLimit[] {
+    const limits = limitsOf(this.job, this.stoppedAt === null ? null : this.stoppedAt - this.startedAt);
+    return limits.filter(({ limit }) => !this.limitsPassed.has(limit)).map(({ limit, atMs }) => ({ limit, atMs: this.startedAt + atMs }));
+  }
+
+  passLimit(limit: Limit): void {
+    this.limitsPassed.add(limit);
   }
 
   /** The run's end waits for this work, also when the handler does not. */
@@ -73,18 +96,37 @@ export class InFlightRun {
   }
 
   renewed(leaseUntil: Date, leaseDeadline: number): void {
+    // It comes too late: the handler was told to stop, and nothing revives the run here.
+    if (this.leaseLost) return;
     this.leaseUntil = leaseUntil;
     this.leaseDeadline = leaseDeadline;
   }
 
   loseLease(cause: LeaseLoss): void {
     this.leaseLost = new LeaseLostError(this.owned, cause);
+    this.stoppedAt ??= monotonicNow();
     this.controller.abort(this.leaseLost);
     for (const lose of this.losers) lose(this.leaseLost);
   }
 
   shutDown(): void {
-    this.controller.abort(new ShutdownError());
+    this.stop(new ShutdownError());
+  }
+
+  /** Tells the handler to stop; when it has, the run ends as cancelled, whatever it was told before. */
+  cancel(reason: string): void {
+    this.stop(new CancelledError(this.owned, reason));
+  }
+
+  timeOut(limit: 'timeout' | 'maxRunTime'): void {
+    this.stop(new TimeoutError(this.owned, limit, limit === 'timeout' ? this.job.timeoutMs! : this.job.maxRunTimeMs));
+  }
+
+  private stop(reason: StopReason): void {
+    if (this.leaseLost) return;
+    if (!this.stopReason || reason instanceof CancelledError) this.stopReason = reason;
+    this.stoppedAt ??= monotonicNow();
+    this.controller.abort(reason);
   }
 }
 
@@ -106,7 +148,7 @@ export class InFlightRuns {
 
   /**
    * True when a handler of the job that lost its lease has not ended here. Nobody else knows of it, so here the job must
-   * wait for it where overlap is forbidden.
+   * wait for it where overlap is forbidden; until its maximum run time, when it is given up.
    */
   lingers({ name, overlap }: JobDefinition): boolean {
     return overlap === 'forbid' && this.list().some((run) => run.leaseLost && !run.owned.beside && run.owned.jobName === name);
@@ -124,6 +166,14 @@ export class InFlightRuns {
 
   list(): InFlightRun[] {
     return [...this.runs];
+  }
+
+  /** What has lost its lease and has taken its maximum run time may never end: it takes no room here any more, and holds nothing up. */
+  giveUp(run: InFlightRun): void {
+    if (!this.runs.has(run)) return;
+    this.remove(run);
+    const { jobName, fireTime, attempt } = run.owned;
+    this.events.emit({ type: 'run.abandoned', jobName, fireTime, attempt });
   }
 
   /** Tells the handler that its run is no longer this process'; once. */

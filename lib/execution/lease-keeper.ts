@@ -3,6 +3,7 @@ import { LONGEST_TIMER_MS } from '../domain/duration.js';
 import { describeError } from '../domain/stored-error.js';
 import { Loop } from '../runtime/loop.js';
 import { monotonicNow } from '../runtime/monotonic.js';
+import { writeBlocked } from '../store/blocked-instance.js';
 import { renewLeases, type RenewalAnswer } from '../store/renew-leases.js';
 import { OWN_TYPES, type ClientOptions } from '../store/client-config.js';
 import type { Tables } from '../store/tables.js';
@@ -11,8 +12,19 @@ import type { FromThread, Renewal, WatchedRun } from './heartbeat.messages.js';
 /** Longest wait before another try when a beat failed: several fit into the shortest lease. */
 const MAX_RETRY_MS = 500;
 const LEAST_PATIENCE_MS = 300;
+/** As for a lease of a minute: also a note is not waited for much longer. */
+const MOST_PATIENCE_MS = 60_000;
 /** How soon a lease is tried again whose row somebody held. */
 const HELD_RETRY_MS = 100;
+/** How soon a note is tried again that could not be written. */
+const NOTE_RETRY_MS = 1_000;
+
+/** What is to be written about the instance itself. */
+interface Note {
+  readonly instanceId: string;
+  /** Since when its event loop stands still, by the monotonic clock in milliseconds; null: it moves. */
+  readonly blockedSince: number | null;
+}
 
 /**
  * Keeps the leases of the watched runs: one connection, one statement a beat, and nothing at all while nothing is
@@ -22,6 +34,8 @@ export class LeaseKeeper {
   private readonly watched = new Map<string, WatchedRun>();
   private client: Client | null = null;
   private failing = false;
+  private note: Note | null = null;
+  private passedOver = false;
   private readonly loop = new Loop(() => this.beat(), {
     maxSleepMs: LONGEST_TIMER_MS,
     maxRetryMs: MAX_RETRY_MS,
@@ -54,6 +68,17 @@ export class LeaseKeeper {
     if (this.watched.get(id)?.attempt === attempt) this.watched.delete(id);
   }
 
+  /** Writes it down, for others to see, as soon as the leases are renewed. */
+  noteBlocked(instanceId: string, blockedSince: number | null): void {
+    this.note = { instanceId, blockedSince };
+    this.loop.wake();
+  }
+
+  /** The runs whose leases are kept, by their ids. */
+  get kept(): string[] {
+    return [...this.watched.keys()];
+  }
+
   /** For servers whose passwords last only minutes. */
   changePassword(password: string): void {
     this.config.password = password;
@@ -67,8 +92,21 @@ export class LeaseKeeper {
 
   /** Renews every lease in hand once. @returns milliseconds to the next beat */
   async beat(): Promise<number> {
-    const leases = [...this.watched.values()];
-    if (leases.length === 0) return LONGEST_TIMER_MS;
+    const leases = this.renewable();
+    this.passedOver = false;
+    if (leases.length > 0) await this.renew(leases);
+    if (this.note) await this.write(this.note);
+    return this.note ? Math.min(NOTE_RETRY_MS, this.next) : this.next;
+  }
+
+  /** What has run too long is renewed no more: its lease runs out, whatever becomes of the main thread. */
+  private renewable(): WatchedRun[] {
+    const now = monotonicNow();
+    for (const [id, { renewUntil }] of this.watched) if (renewUntil <= now) this.watched.delete(id);
+    return [...this.watched.values()];
+  }
+
+  private async renew(leases: readonly WatchedRun[]): Promise<void> {
     const patience = this.patience();
     const client = await this.connected(patience);
     const sentAt = monotonicNow();
@@ -76,8 +114,24 @@ export class LeaseKeeper {
     this.recovered();
     const renewals = leases.flatMap((lease) => this.settle(lease, sentAt, answers.get(lease.id)!));
     if (renewals.length > 0) this.tell({ type: 'renewed', renewals });
-    const passedOver = [...answers.values()].some(({ kind }) => kind === 'held');
-    return passedOver ? Math.min(HELD_RETRY_MS, this.interval()) : this.interval();
+    this.passedOver = [...answers.values()].some(({ kind }) => kind === 'held');
+  }
+
+  /** Only a note: what becomes of it never holds up a lease. */
+  private async write(note: Note): Promise<void> {
+    const patience = this.patience();
+    const forMs = note.blockedSince === null ? null : monotonicNow() - note.blockedSince;
+    try {
+      await writeBlocked(await this.connected(patience), this.tables, note.instanceId, forMs, patience);
+      if (this.note === note) this.note = null;
+    } catch {
+      this.disconnect();
+    }
+  }
+
+  /** Milliseconds to the next beat. */
+  private get next(): number {
+    return this.passedOver ? Math.min(HELD_RETRY_MS, this.interval()) : this.interval();
   }
 
   /** Only the database's answer says so: a beat without leases asks nothing. */
@@ -109,7 +163,7 @@ export class LeaseKeeper {
 
   /** An answer that takes longer than a third of the shortest lease is not waited for: a new connection may be faster. */
   private patience(): number {
-    return Math.max(LEAST_PATIENCE_MS, Math.min(...[...this.watched.values()].map(({ leaseMs }) => leaseMs)) / 3);
+    return Math.max(LEAST_PATIENCE_MS, Math.min(MOST_PATIENCE_MS, ...[...this.watched.values()].map(({ leaseMs }) => leaseMs)) / 3);
   }
 
   private async connected(patience: number): Promise<Client> {

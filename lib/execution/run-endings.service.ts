@@ -1,11 +1,10 @@
 import { Injectable } from '@nestjs/common';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Outcome } from '../domain/outcome.js';
-import type { RunStatus } from '../domain/run.js';
 import { describeError } from '../domain/stored-error.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import { monotonicNow } from '../runtime/monotonic.js';
-import { JobRunStore, type Ending } from '../store/job-run.store.js';
+import { JobRunStore, type Ending, type WrittenEnd } from '../store/job-run.store.js';
 import type { InFlightRun } from './in-flight-runs.js';
 
 const FIRST_RETRY_MS = 50;
@@ -24,32 +23,35 @@ export class RunEndings {
 
   async write(run: InFlightRun, outcome: Outcome, durationMs: number): Promise<void> {
     run.ending = true;
-    const accepted = !run.leaseLost && (await this.persist(run, outcome));
+    const written = run.leaseLost ? null : await this.persist(run, outcome);
     run.settled = true;
-    this.report(run, outcome, durationMs, accepted);
+    this.report(run, outcome, durationMs, written);
   }
 
-  private async persist(run: InFlightRun, outcome: Outcome): Promise<boolean> {
+  /** @returns how the attempt ended in the database; null when it is no longer ours to end */
+  private async persist(run: InFlightRun, outcome: Outcome): Promise<WrittenEnd | null> {
     for (let wait = FIRST_RETRY_MS, failures = 1; ; wait = Math.min(wait * 2, LONGEST_RETRY_MS), failures++) {
       try {
-        const accepted = outcome.kind === 'done' ? await this.store.complete(run.owned) : await this.store.end(run.owned, endingOf(outcome));
-        return accepted || (failures > 1 && (await this.store.hasEnded(run.owned, statusOf(outcome))));
+        const written = outcome.kind === 'done' ? await this.store.complete(run.owned) : await this.store.end(run.owned, endingOf(outcome));
+        return written ?? (failures > 1 ? await this.store.endOf(run.owned) : null);
       } catch (error) {
         this.events.emit({ type: 'loop.failed', loop: `ending of ${run.id}`, error: describeError(error), failures });
-        if (run.leaseLost || monotonicNow() + wait >= run.leaseDeadline) return false;
+        if (run.leaseLost || monotonicNow() + wait >= run.leaseDeadline) return null;
         await sleep(wait, undefined, { ref: false });
       }
     }
   }
 
-  private report(run: InFlightRun, outcome: Outcome, durationMs: number, accepted: boolean): void {
+  private report(run: InFlightRun, outcome: Outcome, durationMs: number, written: WrittenEnd | null): void {
     const { jobName, fireTime, attempt } = run.owned;
     const facts = { jobName, fireTime, attempt };
-    if (!accepted) {
+    if (!written) {
       const write = outcome.kind === 'done' ? 'completion' : outcome.kind === 'released' ? 'release' : 'failure';
       this.events.emit({ type: 'run.refused', ...facts, write });
       return;
     }
+    // Somebody cancelled it, and this process had not heard of it.
+    if (written.status === 'cancelled') return this.events.emit({ type: 'run.cancelled', ...facts, reason: written.reason ?? '' });
     switch (outcome.kind) {
       case 'done':
         return this.events.emit({ type: 'run.completed', ...facts, durationMs });
@@ -58,13 +60,9 @@ export class RunEndings {
       case 'retry':
         return this.events.emit({ type: 'run.failed', ...facts, durationMs, error: outcome.error, retryInMs: outcome.delayMs });
       case 'dead':
-        return this.events.emit({ type: 'run.dead', ...facts, error: outcome.error });
+        return this.events.emit({ type: 'run.dead', ...facts, error: outcome.error, reason: outcome.reason });
     }
   }
-}
-
-function statusOf(outcome: Outcome): RunStatus {
-  return outcome.kind === 'done' ? 'done' : endingOf(outcome).status;
 }
 
 function endingOf(outcome: Exclude<Outcome, { kind: 'done' }>): Ending {
@@ -74,6 +72,8 @@ function endingOf(outcome: Exclude<Outcome, { kind: 'done' }>): Ending {
     case 'retry':
       return { status: 'failed', reason: null, error: outcome.error, retryInMs: outcome.delayMs, releases: 0 };
     case 'dead':
-      return { status: 'dead', reason: 'attempts used up', error: outcome.error, retryInMs: null, releases: 0 };
+      return { status: 'dead', reason: outcome.reason, error: outcome.error, retryInMs: null, releases: 0 };
+    case 'cancelled':
+      return { status: 'cancelled', reason: outcome.reason, error: null, retryInMs: null, releases: 0 };
   }
 }

@@ -81,6 +81,8 @@ export class Duties {
         return this.ticker.wake();
       case 'run.completed':
       case 'run.dead':
+      case 'run.cancelled':
+      case 'run.abandoned':
       case 'run.refused':
         if (this.backfills.runEnded(event.jobName)) this.reaper.wake();
         this.reaper.runEnded();

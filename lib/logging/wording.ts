@@ -33,7 +33,20 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
     case 'run.failed':
       return { level: 'warn', text: `${run(event)} attempt ${event.attempt} failed, next in ${formatDuration(Math.round(event.retryInMs))}: ${said(event.error)}`, stack: stack(event.error) };
     case 'run.dead':
-      return { level: 'error', text: `${run(event)} is dead after attempt ${event.attempt} and waits for a person: ${said(event.error)}`, stack: stack(event.error) };
+      return { level: 'error', text: `${run(event)} is dead after attempt ${event.attempt}${event.reason && event.reason !== 'attempts used up' ? ` (${event.reason.split(':')[0]})` : ''} and waits for a person: ${said(event.error)}`, stack: stack(event.error) };
+    case 'run.cancelled':
+      return { level: 'log', text: `${run(event)} attempt ${event.attempt} ended as cancelled: ${event.reason}` };
+    case 'run.overBudget':
+      return { level: 'warn', text: `${run(event)} attempt ${event.attempt} takes longer than its budget of ${formatDuration(event.budgetMs)}, and goes on` };
+    case 'run.timedOut':
+      return { level: 'warn', text: `${run(event)} attempt ${event.attempt} has run for its ${event.limit}: its handler was told to stop` };
+    case 'run.stuck':
+      return {
+        level: 'error',
+        text: `${run(event)} attempt ${event.attempt} is stuck: it has run for ${formatDuration(Math.round(event.runningMs))}${event.told ? ', was told to stop, and did not' : ', long past its budget'}`,
+      };
+    case 'run.abandoned':
+      return { level: 'error', text: `${run(event)} attempt ${event.attempt} has not ended in all its maxRunTime, and nothing waits for it any more: does its handler await something that never comes?` };
     case 'run.released':
       return { level: 'log', text: `${run(event)} handed back: another instance goes on` };
     case 'run.skipped':
@@ -97,6 +110,10 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
       };
     case 'clock.agrees':
       return { level: 'log', text: `This machine's clock agrees with the database's again (${apart(event.skewMs)} it)` };
+    case 'policy.failed':
+      return { level: 'error', text: `${run(event)} attempt ${event.attempt}: the job's ${event.option} function threw: ${said(event.error)}`, stack: stack(event.error) };
+    case 'loop.blocked':
+      return { level: 'warn', text: `The event loop stood still for ${formatDuration(Math.round(event.forMs))}: look for synchronous work in a handler` };
     case 'loop.failed':
       return isTold(event.failures) ? { level: 'warn', text: `The ${event.loop} failed (${event.failures} in a row) and tries again: ${said(event.error)}` } : null;
     case 'loop.recovered':

@@ -1,7 +1,7 @@
-import type { MissedPolicy, OverlapPolicy } from '../domain/job-definition.js';
+import type { MissedPolicy, OverlapPolicy, RetryableFunction } from '../domain/job-definition.js';
 import { backoff } from './backoff-rule.js';
 import type { DistributedCronOptions } from './job-options.js';
-import { anything, duration, flag, integer, names, oneOf, schemaName, text } from './option-rules.js';
+import { anything, duration, flag, functionOf, integer, names, oneOf, schemaName, text } from './option-rules.js';
 import type { OptionTable, Values } from './read-options.js';
 import type { DistributedSchedulerOptions } from './scheduler-options.js';
 
@@ -24,6 +24,10 @@ const POLICIES = {
   jitter: { rule: duration(TIMER), byDefault: 0 },
   maxAttempts: { rule: integer({ atLeast: 1 }), byDefault: 3 },
   backoff: { rule: backoff, byDefault: Object.freeze({ kind: 'exponential', delayMs: 5 * SECOND, maxMs: 10 * MINUTE }) },
+  retryable: { rule: functionOf<RetryableFunction>('the error') },
+  budget: { rule: duration({ atLeast: 1 }) },
+  timeout: { rule: duration({ atLeast: 1 }) },
+  maxRunTime: { rule: duration({ atLeast: 1 }), byDefault: 24 * HOUR },
 } as const satisfies OptionTable;
 
 /** Every option of a job: how it is read, and its default. `name` is by default where the job is, `renewEvery` a part of `lease`. */
@@ -50,6 +54,7 @@ export const MODULE_OPTIONS = {
   retention: { rule: duration({ atLeast: '1d', whyLeast: 'a row is what keeps its occurrence from running again' }) },
   pollInterval: { rule: duration({ atLeast: '10ms', ...TIMER }), byDefault: 5 * SECOND },
   maxClockSkew: { rule: duration({ atLeast: '100ms', whyLeast: 'the clocks cannot be compared much better' }), byDefault: 5 * SECOND },
+  blockedAfter: { rule: duration({ atLeast: '100ms', whyLeast: 'every event loop stands still for that long now and then', ...TIMER }), byDefault: 5 * SECOND },
   shutdownTimeout: { rule: duration(TIMER), byDefault: 20 * SECOND },
   enabled: { rule: flag, byDefault: true },
   logging: { rule: flag, byDefault: true },

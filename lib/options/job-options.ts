@@ -1,5 +1,5 @@
 import type { Duration } from '../domain/duration.js';
-import type { BackoffFunction, MissedPolicy, OverlapPolicy } from '../domain/job-definition.js';
+import type { BackoffFunction, MissedPolicy, OverlapPolicy, RetryableFunction } from '../domain/job-definition.js';
 
 /**
  * How long to wait before a failed run's next attempt: a fixed time, a growing one (doubling from `delay` up to `max`,
@@ -59,4 +59,23 @@ export interface DistributedCronOptions {
   maxAttempts?: number;
   /** What a failed run waits for before its next attempt. @default { delay: '5s', max: '10m' } */
   backoff?: BackoffOptions;
+  /**
+   * Asked about what a failed attempt threw: `false` makes the run dead at once. Must answer at once, not with a promise.
+   * What it throws is told as the event `policy.failed`, and the error counts as retryable.
+   * @default every error is retryable
+   */
+  retryable?: RetryableFunction;
+  /** How long a run should take at most: an event says when one takes longer, and it goes on. @default none */
+  budget?: Duration;
+  /**
+   * How long a run may take: then its signal aborts with a `TimeoutError`. When the handler ends, the attempt has failed and
+   * is retried by the rules; until it does, the run stays this process', and nobody else starts it. At least `budget`.
+   * @default none
+   */
+  timeout?: Duration;
+  /**
+   * How long a run is kept for a handler that does not end: then its lease is renewed no more, whatever the handler does, and
+   * when that has run out the next attempt starts. At least `timeout`. @default '24h'
+   */
+  maxRunTime?: Duration;
 }

@@ -18,6 +18,10 @@ export function resolvePolicies(own: Partial<JobValues>, defaults: ResolvedJobDe
     jitterMs: all.jitter,
     maxAttempts: all.maxAttempts,
     backoff: all.backoff,
+    retryable: all.retryable ?? null,
+    budgetMs: all.budget ?? null,
+    timeoutMs: all.timeout ?? null,
+    maxRunTimeMs: all.maxRunTime,
   };
 }
 
@@ -37,6 +41,12 @@ export function problemsBetween(given: object, own: Partial<JobValues>, policies
   if (catchUpWindowMs < lateAfterMs && !unread('catchUpWindow') && !unread('lateAfter')) {
     problems.push(`${told('catchUpWindow', catchUpWindowMs)} must be at least ${told('lateAfter', lateAfterMs)}.`);
   }
+  const limits = [['budget', policies.budgetMs], ['timeout', policies.timeoutMs], ['maxRunTime', policies.maxRunTimeMs]] as const;
+  const set = limits.flatMap(([name, millis]) => (millis === null || unread(name) ? [] : [{ name, millis }]));
+  set.slice(1).forEach((longer, index) => {
+    const shorter = set[index]!;
+    if (longer.millis < shorter.millis) problems.push(`${told(longer.name, longer.millis)} must be at least ${told(shorter.name, shorter.millis)}.`);
+  });
   return problems;
 }
 

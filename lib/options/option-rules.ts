@@ -36,6 +36,11 @@ export function integer(bounds: Bounds<number>): Rule<number> {
 /** true or false. */
 export const flag: Rule<boolean> = (given) => (typeof given === 'boolean' ? { value: given } : expected('true or false', given));
 
+/** A function. @param of what it is given, for people */
+export function functionOf<T>(of: string): Rule<T> {
+  return (given) => (typeof given === 'function' ? { value: given as T } : expected(`a function of ${of}`, given));
+}
+
 /** Anything: what is read as a whole, elsewhere. */
 export const anything: Rule<unknown> = (given) => ({ value: given });
 

@@ -21,6 +21,7 @@ export interface ResolvedSchedulerOptions {
   readonly retentionMs: number | null;
   readonly pollIntervalMs: number;
   readonly maxClockSkewMs: number;
+  readonly blockedAfterMs: number;
   readonly shutdownTimeoutMs: number;
   readonly enabled: boolean;
   readonly logging: boolean;
@@ -51,6 +52,7 @@ export function resolveSchedulerOptions(given: DistributedSchedulerOptions | und
     retentionMs: all.retention ?? null,
     pollIntervalMs: all.pollInterval,
     maxClockSkewMs: all.maxClockSkew,
+    blockedAfterMs: all.blockedAfter,
     shutdownTimeoutMs: all.shutdownTimeout,
     enabled: all.enabled,
     logging: all.logging,

@@ -49,6 +49,11 @@ export interface DistributedSchedulerOptions {
   pollInterval?: Duration;
   /** How far this machine's clock may be from the database's before the event `clock.skewed` warns (from 100 ms). @default '5s' */
   maxClockSkew?: Duration;
+  /**
+   * How long this process' event loop may stand still (a handler that computes, a synchronous call) before its heartbeat's
+   * thread says so: on stderr, and in `job_instances.blocked_since`. From 100 ms. @default '5s'
+   */
+  blockedAfter?: Duration;
   /** How long a stopping instance waits for its running handlers before it aborts them. @default '20s' */
   shutdownTimeout?: Duration;
   /**

@@ -14,6 +14,10 @@ export class JobInstance {
   @Column('jsonb')
   handlers!: string[];
 
+  /** Since when its event loop stands still: nothing of it goes on but its heartbeat. Null: it moves. */
+  @Column('timestamptz', { name: 'blocked_since', nullable: true })
+  blockedSince!: Date | null;
+
   @Column('timestamptz', { name: 'started_at' })
   startedAt!: Date;
 

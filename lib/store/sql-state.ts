@@ -1,5 +1,6 @@
 interface PostgresError {
   code?: string;
+  severity?: string;
   constraint?: string;
   table?: string;
 }
@@ -18,4 +19,9 @@ function postgresError(error: unknown): PostgresError {
 export function isMissingPartition(error: unknown): boolean {
   const { code, constraint, table } = postgresError(error);
   return code === '23514' && constraint === undefined && (table === 'job_runs' || table === 'receipts');
+}
+
+/** True when the server answered that the statement failed: nothing of it is done. After a broken or silent line nobody knows. */
+export function isRefusal(error: unknown): boolean {
+  return postgresError(error).severity === 'ERROR';
 }

@@ -8,7 +8,7 @@ import { ExecutorService } from '../execution/executor.service.js';
 import { DatabaseTime } from '../runtime/database-time.js';
 
 /** How an attempt ended. */
-export type RunEnd = EventOf<'run.completed' | 'run.failed' | 'run.dead' | 'run.refused' | 'run.released'>;
+export type RunEnd = EventOf<'run.completed' | 'run.failed' | 'run.dead' | 'run.cancelled' | 'run.refused' | 'run.released'>;
 
 /** Which occurrence `runJob` runs. */
 export interface RunJobOptions {
@@ -33,7 +33,7 @@ export async function runJob(app: INestApplicationContext, jobName: string, opti
   const ended = firstValueFrom(
     app
       .get(SchedulerEvents, { strict: false })
-      .of('run.completed', 'run.failed', 'run.dead', 'run.refused', 'run.released')
+      .of('run.completed', 'run.failed', 'run.dead', 'run.cancelled', 'run.refused', 'run.released')
       .pipe(filter((event) => event.jobName === jobName && event.fireTime.getTime() === fireTime)),
   );
   app.get(ExecutorService, { strict: false }).start(owned);

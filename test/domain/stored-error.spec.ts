@@ -29,6 +29,15 @@ describe('whatever is thrown can be stored', () => {
     expect(describeError(thrown)).toMatchObject(stored);
   });
 
+  it('with what caused it, and that, but no endless circle', () => {
+    const driver = Object.assign(new Error('connection reset'), { stack: 'Error: connection reset\n at socket' });
+    const { stack } = describeError(Object.assign(new Error('save failed', { cause: driver }), { stack: 'Error: save failed\n at save' }));
+    expect(stack).toBe('Error: save failed\n at save\nCaused by: Error: connection reset\n at socket');
+    const circle: Error & { cause?: unknown } = new Error('round');
+    circle.cause = circle;
+    expect(describeError(circle).stack!.match(/Caused by/g)).toHaveLength(5);
+  });
+
   it('without what PostgreSQL refuses, and shortened', () => {
     const { message } = describeError(new Error(`a\u0000b\ud800${'x'.repeat(1_000_000)}`));
     expect(message.startsWith('ab\ufffdxxx')).toBe(true);

@@ -1,8 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
+import type { JobDefinition } from '../../lib/domain/job-definition.js';
+import type { Outcome } from '../../lib/domain/outcome.js';
+import { GiveUp } from '../../lib/errors/give-up.error.js';
+import { RetryLater } from '../../lib/errors/retry-later.error.js';
+import { TimeoutError } from '../../lib/errors/timeout.error.js';
 import type { SchedulerFact } from '../../lib/events/scheduler-event.js';
 import { SchedulerEvents } from '../../lib/events/scheduler-events.js';
 import { ExecutorService } from '../../lib/execution/executor.service.js';
-import { InFlightRuns } from '../../lib/execution/in-flight-runs.js';
+import { InFlightRuns, type InFlightRun } from '../../lib/execution/in-flight-runs.js';
 import { RunContext } from '../../lib/execution/run-context.js';
 import { monotonicNow } from '../../lib/runtime/monotonic.js';
 import { aJob } from '../support/job.js';
@@ -34,5 +39,58 @@ describe('G12 a claim that comes back after its lease has ended', () => {
     await new Promise((resolve) => setImmediate(resolve));
     expect(ran).toBe(handlers);
     expect(told).toEqual(facts);
+  });
+});
+
+describe('a handler that was told to stop', () => {
+  /** What is written about a handler that does this. */
+  async function outcomeOf(handler: (run: InFlightRun) => unknown, policies: Partial<JobDefinition> = {}) {
+    const events = new SchedulerEvents();
+    const told: SchedulerFact['type'][] = [];
+    events.subscribe(({ type }) => told.push(type));
+    const runs = new InFlightRuns(events);
+    const definition = aJob('job', '* * * * *', policies);
+    const job = { definition, handler: async () => handler(runs.list()[0]!) };
+    const written: Outcome[] = [];
+    const endings = { write: async (_run: InFlightRun, outcome: Outcome) => void written.push(outcome) };
+    const heartbeat = { watch: () => {}, forget: () => {} };
+    const executor = new ExecutorService({ get: () => job } as never, runs, heartbeat as never, new RunContext(), endings as never, { now: () => Date.now() } as never, events);
+    executor.start([aRun()]);
+    await runs.drained(1_000);
+    return { outcome: written[0], told };
+  }
+  const fail = (error: unknown) => {
+    throw error;
+  };
+
+  it.each<[string, (run: InFlightRun) => unknown, object]>([
+    ['nobody told it: it returns', () => {}, { kind: 'done' }],
+    ['nobody told it: it throws', () => fail(new Error('no')), { kind: 'retry', error: { message: 'no' } }],
+    ['by a shutdown: it returns', (run) => run.shutDown(), { kind: 'released' }],
+    ['by a shutdown: it throws', (run) => (run.shutDown(), fail(new Error('no'))), { kind: 'released' }],
+    ['by a timeout: it returns', (run) => run.timeOut('maxRunTime'), { kind: 'retry', error: { name: 'TimeoutError' } }],
+    ['by a timeout: it throws', (run) => (run.timeOut('maxRunTime'), fail(new Error('aborted'))), { kind: 'retry', error: { name: 'TimeoutError' } }],
+    ['by a timeout: it gives up', (run) => (run.timeOut('maxRunTime'), fail(new GiveUp('too big'))), { kind: 'dead', error: { name: 'GiveUp' }, reason: 'gave up: too big' }],
+    ['by a timeout: it knows when', (run) => (run.timeOut('maxRunTime'), fail(new RetryLater('1h'))), { kind: 'retry', delayMs: 3_600_000 }],
+    ['by a cancel: it returns', (run) => run.cancel('wrong month'), { kind: 'cancelled', reason: 'wrong month' }],
+    ['by a cancel: it throws', (run) => (run.cancel('wrong month'), fail(new Error('no'))), { kind: 'cancelled', reason: 'wrong month' }],
+    ['by a cancel while it is shut down', (run) => (run.shutDown(), run.cancel('wrong month')), { kind: 'cancelled', reason: 'wrong month' }],
+  ])('%s', async (_name, handler, outcome) => {
+    expect((await outcomeOf(handler)).outcome).toMatchObject(outcome);
+  });
+
+  it('retryable is asked about the timeout, too', async () => {
+    const { outcome } = await outcomeOf((run) => run.timeOut('maxRunTime'), { retryable: (error) => !(error instanceof TimeoutError) });
+    expect(outcome).toMatchObject({ kind: 'dead', reason: 'not retryable', error: { name: 'TimeoutError' } });
+  });
+
+  it('what the job’s own functions throw is told, and the handler’s error is kept', async () => {
+    const broken = () => fail(new RangeError('my own bug')) as never;
+    const retryable = await outcomeOf(() => fail(new Error('no')), { retryable: broken });
+    expect(retryable.outcome).toMatchObject({ kind: 'retry', error: { message: 'no' } });
+    expect(retryable.told).toContain('policy.failed');
+    const backoff = await outcomeOf(() => fail(new Error('no')), { backoff: { kind: 'function', delay: broken } });
+    expect(backoff.outcome).toMatchObject({ kind: 'dead', error: { message: 'no' }, reason: 'its backoff threw: my own bug' });
+    expect(backoff.told).toContain('policy.failed');
   });
 });

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { HeartbeatThread, type ThreadListener } from '../../lib/execution/heartbeat-thread.js';
 import type { FromThread, ToThread } from '../../lib/execution/heartbeat.messages.js';
+import { Pulse } from '../../lib/execution/pulse.js';
 import { monotonicNow } from '../../lib/runtime/monotonic.js';
 import { connectionSettings } from '../../lib/store/client-config.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
@@ -11,6 +12,8 @@ beforeAll(async () => {
   database = await createTestDatabase();
 });
 afterAll(() => database.drop());
+
+const WATCH = { pulse: new Pulse().memory, blockedAfterMs: 5_000, instanceId: 'me', logging: false };
 
 /** No message of ours: the thread dies of it. */
 const POISON = null as unknown as ToThread;
@@ -30,7 +33,7 @@ function threadWith(password: () => Promise<string>) {
   };
   const settings = () => ({ ...connectionSettings(address(), 'the thread under test'), password });
   const failed = (count: number) => (failures >= count ? Promise.resolve() : new Promise<void>((resolve) => waiting.push({ failures: count, resolve })));
-  return { thread: new HeartbeatThread(settings, 'public', listener), heard, failed };
+  return { thread: new HeartbeatThread(settings, { schema: 'public', watch: WATCH }, listener), heard, failed };
 }
 
 /** Without a password: one in an url would come before the function's. */
@@ -72,7 +75,7 @@ describe('the heartbeat’s thread', () => {
     await starting;
     // A thread would have something to say about a lease: that there is no such table.
     const lease = { id: 'one', jobName: 'job', fireTime: new Date().toISOString(), attempt: 1, instanceId: 'me', leaseMs: 900 };
-    thread.post({ type: 'watch', run: { ...lease, renewEveryMs: 1, leaseDeadline: monotonicNow() + 900 } });
+    thread.post({ type: 'watch', run: { ...lease, renewEveryMs: 1, leaseDeadline: monotonicNow() + 900, renewUntil: Infinity } });
     await sleep(500);
     expect(heard).toEqual([]);
   });

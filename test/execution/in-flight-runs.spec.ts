@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { LeaseLostError } from '../../lib/errors/lease-lost.error.js';
+import { TimeoutError } from '../../lib/errors/timeout.error.js';
 import type { SchedulerFact } from '../../lib/events/scheduler-event.js';
 import { SchedulerEvents } from '../../lib/events/scheduler-events.js';
 import { InFlightRun, InFlightRuns } from '../../lib/execution/in-flight-runs.js';
@@ -36,11 +37,9 @@ describe('a run under way', () => {
   it('also when it had been told to stop before', async () => {
     const { runs, run } = begun();
     run.shutDown();
-    expect(run.stopping).toBe(true);
     const work = run.whileOurs(new Promise(() => {}));
     runs.lose(run, 'taken over');
     await expect(work).rejects.toBeInstanceOf(LeaseLostError);
-    expect(run.stopping).toBe(false);
   });
 
   it('that lost its lease and has not ended holds its job up here, where overlap is forbidden', () => {
@@ -62,6 +61,45 @@ describe('a run under way', () => {
     runs.lose(beside, 'expired');
     expect(beside.leaseLost).not.toBeNull();
     expect(runs.lingers(run.job)).toBe(false);
+  });
+
+  it('and has taken its maxRunTime is given up, once: it takes no room, and holds nothing up', () => {
+    const { runs, run, told } = begun();
+    runs.lose(run, 'ran too long');
+    runs.giveUp(run);
+    runs.giveUp(run);
+    expect(runs.size).toBe(0);
+    expect(runs.lingers(run.job)).toBe(false);
+    expect(told).toEqual(['lease.lost', 'run.abandoned']);
+    expect(run.leaseLost!.message).toMatch('its maxRunTime is over');
+  });
+
+  it('is not revived by a renewal that comes too late', () => {
+    const { runs, run } = begun();
+    const { leaseUntil, leaseDeadline } = run;
+    runs.lose(run, 'expired');
+    run.renewed(new Date('2026-03-10T10:09:00Z'), leaseDeadline + 1e6);
+    expect(run.leaseUntil).toBe(leaseUntil);
+    expect(run.leaseDeadline).toBe(leaseDeadline);
+    expect(run.signal.aborted).toBe(true);
+  });
+
+  it('keeps the first reason to stop, but for a cancel, which comes before all; after a lost lease there is none', () => {
+    const { run, runs } = begun();
+    run.timeOut('maxRunTime');
+    run.shutDown();
+    expect(run.stopReason).toBeInstanceOf(TimeoutError);
+    run.cancel('wrong month');
+    run.shutDown();
+    expect(run.stopReason).toMatchObject({ name: 'CancelledError', reason: 'wrong month' });
+    expect(run.signal.reason).toBeInstanceOf(TimeoutError);
+    runs.lose(run, 'taken over');
+
+    const { run: lost, runs: others } = begun();
+    others.lose(lost, 'expired');
+    lost.cancel('too late');
+    expect(lost.stopReason).toBeNull();
+    expect(lost.signal.reason).toBe(lost.leaseLost);
   });
 
   it('of two attempts in one process each is found by its own number', () => {

@@ -43,6 +43,7 @@ const aRun = (changes: Partial<WatchedRun> = {}): WatchedRun => ({
   leaseMs: LEASE_MS,
   renewEveryMs: 60_000,
   leaseDeadline: monotonicNow() + LEASE_MS,
+  renewUntil: Infinity,
   ...changes,
 });
 
@@ -74,6 +75,19 @@ describe('a renewal', () => {
     expect(told).toHaveLength(1);
   });
 
+  it('is not asked for any more when the run has taken its maxRunTime', async () => {
+    keeper.watch(aRun({ renewUntil: monotonicNow() + 2_000, renewEveryMs: 20 }));
+    await toldOf('renewed');
+    while (keeper.kept.length > 0) await sleep(5);
+    const renewals = told.length;
+    const [before] = await stores.test.query('select lease_until from job_runs');
+    await keeper.beat();
+    await sleep(100);
+    expect(await stores.test.query('select lease_until from job_runs')).toEqual([before]);
+    expect(told).toHaveLength(renewals);
+    expect(keeper.kept).toEqual([]);
+  });
+
   it('of a run that another instance took is not one', async () => {
     keeper.watch(aRun());
     await stores.test.query(`update job_runs set attempt = 2, claimed_by = 'another'`);
@@ -96,5 +110,40 @@ describe('a heartbeat that can’t connect', () => {
     keeper.watch(aRun({ renewEveryMs: 10 }));
     await toldOf('renewed');
     expect(told.map(({ type }) => type).slice(0, 3)).toEqual(['failed', 'recovered', 'renewed']);
+  });
+});
+
+describe('a note that the event loop stands still', () => {
+  const blockedSince = async () => (await stores.test.query<{ blocked_since: Date | null }>(`select blocked_since from job_instances where id = 'me'`))[0]!.blocked_since;
+  const written = async (condition: (since: Date | null) => boolean) => {
+    for (let since = await blockedSince(); ; since = await blockedSince()) {
+      if (condition(since)) return since;
+      await sleep(5);
+    }
+  };
+  beforeEach(async () => {
+    await stores.test.query('delete from job_instances');
+    await stores.test.query(`insert into job_instances (id, jobs, handlers, alive_until) values ('me', '{}', '[]', now()), ('another', '{}', '[]', now())`);
+  });
+
+  it('is written for others to see, without a lease to renew, and taken back', async () => {
+    const asked = Date.now();
+    keeper.noteBlocked('me', monotonicNow() - 60_000);
+    const since = (await written((at) => at !== null))!;
+    expect(since.getTime()).toBeGreaterThan(asked - 70_000);
+    expect(since.getTime()).toBeLessThan(asked);
+    keeper.noteBlocked('me', null);
+    await written((at) => at === null);
+    expect(await stores.test.query('select from job_instances where blocked_since is not null')).toEqual([]);
+  });
+
+  it('that cannot be written is tried again, and holds up no lease', async () => {
+    wire.cut();
+    keeper.noteBlocked('me', monotonicNow());
+    await sleep(100);
+    wire.mend();
+    keeper.watch(aRun({ renewEveryMs: 20 }));
+    await toldOf('renewed');
+    await written((at) => at !== null);
   });
 });

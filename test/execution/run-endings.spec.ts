@@ -7,14 +7,16 @@ import { monotonicNow } from '../../lib/runtime/monotonic.js';
 import { aJob } from '../support/job.js';
 import { aRun } from '../support/run.js';
 
-const answers = (...given: (boolean | Error)[]) => async () => {
+const DONE = { status: 'done', reason: null };
+
+const answers = (...given: (object | null | Error)[]) => async () => {
   const answer = given.length > 1 ? given.shift()! : given[0]!;
   if (answer instanceof Error) throw answer;
   return answer;
 };
 
 /** Writes the completion of a run through a store that answers so. */
-async function complete(store: { complete: () => Promise<boolean>; hasEnded?: () => Promise<boolean> }, leaseMs = 60_000): Promise<SchedulerFact['type'][]> {
+async function complete(store: { complete: () => Promise<unknown>; endOf?: () => Promise<unknown> }, leaseMs = 60_000): Promise<SchedulerFact['type'][]> {
   const events = new SchedulerEvents();
   const told: SchedulerFact['type'][] = [];
   events.subscribe(({ type }) => told.push(type));
@@ -26,16 +28,16 @@ async function complete(store: { complete: () => Promise<boolean>; hasEnded?: ()
 
 describe('trap 18: the end of an attempt', () => {
   it('is written again when the database failed', async () => {
-    expect(await complete({ complete: answers(new Error('gone'), new Error('gone'), true) })).toEqual(['loop.failed', 'loop.failed', 'run.completed']);
+    expect(await complete({ complete: answers(new Error('gone'), new Error('gone'), DONE) })).toEqual(['loop.failed', 'loop.failed', 'run.completed']);
   });
 
   it('that was accepted though its answer was lost is accepted', async () => {
-    expect(await complete({ complete: answers(new Error('gone'), false), hasEnded: answers(true) })).toEqual(['loop.failed', 'run.completed']);
+    expect(await complete({ complete: answers(new Error('gone'), null), endOf: answers(DONE) })).toEqual(['loop.failed', 'run.completed']);
   });
 
   it('that was refused is told as refused', async () => {
-    expect(await complete({ complete: answers(false) })).toEqual(['run.refused']);
-    expect(await complete({ complete: answers(new Error('gone'), false), hasEnded: answers(false) })).toEqual(['loop.failed', 'run.refused']);
+    expect(await complete({ complete: answers(null) })).toEqual(['run.refused']);
+    expect(await complete({ complete: answers(new Error('gone'), null), endOf: answers(null) })).toEqual(['loop.failed', 'run.refused']);
   });
 
   it('is given up with the lease', async () => {

@@ -37,8 +37,8 @@ const FAILED: Ending = { status: 'failed', reason: null, error: { name: 'Error',
 
 /** Everything a process may write about its run, and how it learns whether it was accepted. */
 const WRITES: [string, (run: OwnedRun) => Promise<boolean>][] = [
-  ['completion', (run) => stores.runs.complete(run)],
-  ['failure', (run) => stores.runs.end(run, FAILED)],
+  ['completion', async (run) => (await stores.runs.complete(run)) !== null],
+  ['failure', async (run) => (await stores.runs.end(run, FAILED)) !== null],
   ['heartbeat', async (run) => (await renewLeases(heartbeat, stores.database.tables, [{ ...run, id: 'x', fireTime: run.fireTime.toISOString() }], 5_000)).get('x')!.kind === 'renewed'],
   [
     'receipt',
@@ -103,6 +103,23 @@ describe('G3 the fence', () => {
     await holder.query('rollback');
     await holder.end();
     expect(await kinds()).toEqual(['renewed', 'renewed']);
+  });
+
+  it.each<[Ending['status'], string]>([
+    ['failed', 'cancelled'],
+    ['dead', 'cancelled'],
+    ['queued', 'cancelled'],
+  ])('an attempt that was to be cancelled and ends as %s before it heard of that does not start again', async (status, written) => {
+    const run = await owned();
+    await change(run, `cancel_requested_at = now(), cancel_reason = 'wrong month'`);
+    expect(await stores.runs.end(run, { ...FAILED, status })).toEqual({ status: written, reason: 'wrong month' });
+    expect(await row(run)).toMatchObject({ status: 'cancelled', next_attempt_at: null, error: { message: 'no' } });
+  });
+
+  it('one that completed before it heard of that is done', async () => {
+    const run = await owned();
+    await change(run, `cancel_requested_at = now(), cancel_reason = 'wrong month'`);
+    expect(await stores.runs.complete(run)).toEqual({ status: 'done', reason: null });
   });
 
   it('a completion says when, and a failure keeps its error and when to try again', async () => {

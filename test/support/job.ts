@@ -19,6 +19,10 @@ export function aJob(name: string, expression: string, changes: Partial<JobDefin
     jitterMs: 0,
     maxAttempts: 3,
     backoff: { kind: 'fixed', delayMs: 0 },
+    retryable: null,
+    budgetMs: null,
+    timeoutMs: null,
+    maxRunTimeMs: 86_400_000,
     ...changes,
   };
 }
