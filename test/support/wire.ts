@@ -57,13 +57,13 @@ export class Wire {
    */
   silenceConnections(applicationName = ''): number {
     const silenced = [...this.lines].filter(({ greeting }) => greeting.includes(applicationName));
-    for (const line of silenced) {
-      line.client.pause();
-      line.server.pause();
-      this.lines.delete(line);
-      this.abandoned.add(line);
-    }
+    for (const line of silenced) this.abandon(line);
     return silenced.length;
+  }
+
+  /** The same for the connection that was made last. */
+  silenceNewest(): void {
+    this.abandon([...this.lines].at(-1)!);
   }
 
   /** What was held back arrives; new connections are served. */
@@ -96,6 +96,13 @@ export class Wire {
       });
     }
     if (this.state === 'silent') client.pause();
+  }
+
+  private abandon(line: Line): void {
+    line.client.pause();
+    line.server.pause();
+    this.lines.delete(line);
+    this.abandoned.add(line);
   }
 
   private drop(): void {
