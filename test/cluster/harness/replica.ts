@@ -25,6 +25,7 @@ export class Replica {
   private static readonly alive = new Set<ChildProcess>();
   private readonly reports: Reports;
   private readonly process: ChildProcess;
+  private words = '';
   /** Resolves when the process has ended. */
   readonly exit: Promise<Exit>;
 
@@ -40,15 +41,14 @@ export class Replica {
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     });
     Replica.alive.add(this.process);
-    let words = '';
     for (const pipe of [this.process.stdout!, this.process.stderr!]) {
-      pipe.setEncoding('utf8').on('data', (text: string) => (words = (words + text).slice(-3_000)));
+      pipe.setEncoding('utf8').on('data', (text: string) => (this.words = (this.words + text).slice(-3_000)));
     }
     this.process.on('message', (report: Report) => this.reports.hear(report));
     // Not 'exit': what it has told may still be on the way.
     this.exit = once(this.process, 'close').then(([code, signal]) => {
       Replica.alive.delete(this.process);
-      this.reports.close(`it ended with ${signal ?? `code ${code}`}, saying:\n${words}`);
+      this.reports.close(`it ended with ${signal ?? `code ${code}`}, saying:\n${this.words}`);
       return { code, signal } as Exit;
     });
   }
@@ -65,6 +65,11 @@ export class Replica {
 
   get name(): string {
     return this.settings.name;
+  }
+
+  /** What it wrote last to its stdout and stderr. */
+  get said(): string {
+    return this.words;
   }
 
   get isAlive(): boolean {
