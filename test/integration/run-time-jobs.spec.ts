@@ -77,8 +77,9 @@ describe('a job made at run time', () => {
 
   it('changes on all of them, and what is decided stays decided', async () => {
     const [one, other] = await Promise.all([replica('one'), replica('other')]);
+    const followed = nextEvent(other, 'job.scheduled');
     await one.get(JobRegistry).add({ name: 'acme', ...EVERY_SECOND, data: 1, owner: 'reports' });
-    await nextRun(one, 'acme');
+    await followed;
     const changed = nextEvent(other, 'job.scheduled', ({ schedule }) => schedule === '"0 4 * * *" (UTC)');
     await one.get(JobRegistry).update('acme', { cron: '0 4 * * *', data: 2 });
     expect((await changed).was).toBe('"* * * * * *" (UTC)');
@@ -90,8 +91,9 @@ describe('a job made at run time', () => {
 
   it('is removed from all of them, its history stays, and its waiting runs are cancelled', async () => {
     const [one, other] = await Promise.all([replica('one'), replica('other')]);
+    const followed = nextEvent(other, 'job.scheduled');
     await one.get(JobRegistry).add({ name: 'acme', ...EVERY_SECOND });
-    await nextRun(one, 'acme');
+    await Promise.all([followed, nextRun(one, 'acme')]);
     await database.query(
       `insert into job_runs (job_name, fire_time, status, trigger, next_attempt_at)
        values ('acme', date_trunc('second', now() - interval '1 hour'), 'failed', 'schedule', now() + interval '1 hour')`,
