@@ -43,7 +43,7 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
     case 'run.stuck':
       return {
         level: 'error',
-        text: `${run(event)} attempt ${event.attempt} is stuck: it has run for ${formatDuration(Math.round(event.runningMs))}${event.told ? ', was told to stop, and did not' : ', long past its budget'}`,
+        text: `${run(event)} attempt ${event.attempt} is stuck: it has run for ${formatDuration(Math.round(event.runningMs))}${event.told ? ', was told to stop, and did not' : ', past its budget'}`,
       };
     case 'run.abandoned':
       return { level: 'error', text: `${run(event)} attempt ${event.attempt} has not ended in all its maxRunTime, and nothing waits for it any more: does its handler await something that never comes?` };

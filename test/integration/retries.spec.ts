@@ -1,6 +1,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
-import { CronRun, DistributedCron, GiveUp, ReceiptService, RetryLater, SchedulerEvents } from '../../lib/index.js';
+import { once } from 'node:events';
+import { CancelledError, CronRun, DistributedCron, GiveUp, ReceiptService, RetryLater, SchedulerEvents } from '../../lib/index.js';
+import { InFlightRuns } from '../../lib/execution/in-flight-runs.js';
 import { DeadLetters } from '../../lib/operations/dead-letters.service.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { closeApps, nextEvent, startApp } from './support/apps.js';
@@ -62,6 +64,27 @@ describe('a handler decides about its retries', () => {
     const stored = await row('later', dead.fireTime);
     expect(stored).toMatchObject({ status: 'dead', attempt: 2, reason: 'attempts used up' });
     expect(stored['started_at'].getTime() - Date.parse(stored['earlier_attempts'][0].finishedAt)).toBeGreaterThanOrEqual(300);
+  });
+});
+
+describe('a run that is cancelled', () => {
+  it('is told by its signal, and ends as cancelled when its handler has ended, whatever that did', async () => {
+    const reasons: unknown[] = [];
+    @Injectable()
+    class Jobs {
+      @DistributedCron('* * * * * *', { name: 'cancelled', maxAttempts: 9 })
+      async run({ signal }: CronRun) {
+        if (!signal.aborted) await once(signal, 'abort');
+        reasons.push(signal.reason);
+        throw new Error('stopped in the middle');
+      }
+    }
+    const app = await startApp(database, { providers: [Jobs] });
+    await nextEvent(app, 'run.started');
+    app.get(InFlightRuns).list()[0]!.cancel('wrong month');
+    const { fireTime } = await nextEvent(app, 'run.cancelled');
+    expect(reasons[0]).toBeInstanceOf(CancelledError);
+    expect(await row('cancelled', fireTime)).toMatchObject({ status: 'cancelled', reason: 'wrong month', next_attempt_at: null, attempt: 1 });
   });
 });
 

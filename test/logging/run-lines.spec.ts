@@ -1,0 +1,22 @@
+import { describe, expect, it } from '@jest/globals';
+import type { SchedulerFact } from '../../lib/events/scheduler-event.js';
+import { wordingOf } from '../../lib/logging/wording.js';
+
+const RUN = { jobName: 'export', fireTime: new Date('2026-03-10T02:15:00Z'), attempt: 2 };
+const NO = { name: 'Error', message: 'no', stack: null };
+
+describe('what the log says about a run’s time and end', () => {
+  it.each<[SchedulerFact, string, string]>([
+    [{ type: 'run.overBudget', ...RUN, budgetMs: 1_200_000, runningMs: 1_200_003 }, 'warn', 'export of 2026-03-10T02:15:00.000Z attempt 2 takes longer than its budget of 20m, and goes on'],
+    [{ type: 'run.timedOut', ...RUN, limit: 'timeout', runningMs: 1 }, 'warn', 'export of 2026-03-10T02:15:00.000Z attempt 2 has run for its timeout: its handler was told to stop'],
+    [{ type: 'run.stuck', ...RUN, told: true, runningMs: 3_605_000 }, 'error', 'export of 2026-03-10T02:15:00.000Z attempt 2 is stuck: it has run for 1h5s, was told to stop, and did not'],
+    [{ type: 'run.stuck', ...RUN, told: false, runningMs: 65_000 }, 'error', 'export of 2026-03-10T02:15:00.000Z attempt 2 is stuck: it has run for 1m5s, past its budget'],
+    [{ type: 'run.cancelled', ...RUN, reason: 'wrong month' }, 'log', 'export of 2026-03-10T02:15:00.000Z attempt 2 ended as cancelled: wrong month'],
+    [{ type: 'run.dead', ...RUN, error: NO, reason: 'attempts used up' }, 'error', 'export of 2026-03-10T02:15:00.000Z is dead after attempt 2 and waits for a person: Error: no'],
+    [{ type: 'run.dead', ...RUN, error: NO, reason: 'gave up: no' }, 'error', 'export of 2026-03-10T02:15:00.000Z is dead after attempt 2 (gave up) and waits for a person: Error: no'],
+    [{ type: 'policy.failed', ...RUN, option: 'retryable', error: NO }, 'error', "export of 2026-03-10T02:15:00.000Z attempt 2: the job's retryable function threw: Error: no"],
+    [{ type: 'loop.blocked', forMs: 7_300.4 }, 'warn', 'The event loop stood still for 7s300ms: look for synchronous work in a handler'],
+  ])('%j', (fact, level, text) => {
+    expect(wordingOf({ at: new Date(), ...fact })).toMatchObject({ level, text });
+  });
+});
