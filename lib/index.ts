@@ -19,7 +19,7 @@ export type { AttemptFacts, BackfillFacts, EventOf, SchedulerEvent, SchedulerFac
 
 export type { BackfillOptions, CancelOptions } from './options/backfill-options.js';
 export type { BulkOptions, DeadLetterFilter, WaitingStatus } from './options/dead-letter-filter.js';
-export type { FoundRuns } from './store/dead-letter.store.js';
+export type { FoundRuns } from './store/dead-letter-bulk.store.js';
 export type { BackoffOptions, DistributedCronOptions } from './options/job-options.js';
 export type { RunTimeJob } from './options/run-time-job.js';
 export type {

@@ -6,7 +6,8 @@ import { UnknownRunError } from '../errors/unknown-run.error.js';
 import { ReaperService } from '../maintenance/reaper.service.js';
 import { readBulk, type BulkOptions, type DeadLetterFilter } from '../options/dead-letter-filter.js';
 import { readOperator, type Operator } from '../options/operator.js';
-import { DeadLetterStore, type ChangedRun, type FoundRuns } from '../store/dead-letter.store.js';
+import { DeadLetterBulkStore, type FoundRuns } from '../store/dead-letter-bulk.store.js';
+import { DeadLetterStore, type ChangedRun } from '../store/dead-letter.store.js';
 
 /** What a person may let run again, one by one. */
 const REPLAYABLE: readonly RunStatus[] = ['dead', 'failed', 'orphaned', 'done', 'skipped', 'cancelled'];
@@ -19,6 +20,7 @@ const DISCARDABLE: readonly RunStatus[] = ['dead', 'failed', 'orphaned'];
 export class DeadLetters {
   constructor(
     private readonly store: DeadLetterStore,
+    private readonly bulk: DeadLetterBulkStore,
     private readonly reaper: ReaperService,
   ) {}
 
@@ -44,9 +46,9 @@ export class DeadLetters {
    */
   async replayAll(filter: DeadLetterFilter, operator: Operator, options?: BulkOptions): Promise<FoundRuns> {
     const actor = readOperator(operator, 'SchedulerService.replayAll');
-    const bulk = readBulk(filter, options, 'SchedulerService.replayAll');
-    if (bulk.dryRun) return this.store.find(bulk.filter, bulk.limit);
-    const replayed = await this.store.replayAll(bulk.filter, bulk.limit, actor, { filter: bulk.filter });
+    const { filter: which, limit, dryRun } = readBulk(filter, options, 'SchedulerService.replayAll');
+    if (dryRun) return this.bulk.find(which, limit);
+    const replayed = await this.bulk.replayAll(which, limit, actor, { filter: which });
     if (replayed.runs.length > 0) this.reaper.wake();
     return replayed;
   }
@@ -69,9 +71,9 @@ export class DeadLetters {
    */
   async discardAll(filter: DeadLetterFilter, operator: Operator, options?: BulkOptions): Promise<FoundRuns> {
     const actor = withReason(operator, 'SchedulerService.discardAll');
-    const bulk = readBulk(filter, options, 'SchedulerService.discardAll');
-    if (bulk.dryRun) return this.store.find(bulk.filter, bulk.limit);
-    return this.store.discardAll(bulk.filter, bulk.limit, actor, { filter: bulk.filter });
+    const { filter: which, limit, dryRun } = readBulk(filter, options, 'SchedulerService.discardAll');
+    if (dryRun) return this.bulk.find(which, limit);
+    return this.bulk.discardAll(which, limit, actor, { filter: which });
   }
 }
 

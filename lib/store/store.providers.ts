@@ -4,6 +4,7 @@ import { BackfillFeedStore } from './backfill-feed.store.js';
 import { BackfillStore } from './backfill.store.js';
 import { CatchUpStore } from './catch-up.store.js';
 import { ClaimStore } from './claim.store.js';
+import { DeadLetterBulkStore } from './dead-letter-bulk.store.js';
 import { DeadLetterStore } from './dead-letter.store.js';
 import { JobInstanceStore } from './job-instance.store.js';
 import { JobRun } from './job-run.entity.js';
@@ -21,7 +22,7 @@ import { TakeOverStore } from './take-over.store.js';
 
 /** The stores and repositories, on the module's own connections. */
 export const STORE_PROVIDERS: Provider[] = [
-  ...[SchemaStore, PartitionStore, JobInstanceStore, JobRunStore, ReaperStore, ReceiptStore, BackfillStore, BackfillCancelStore, DeadLetterStore].map((store) => ({
+  ...[SchemaStore, PartitionStore, JobInstanceStore, JobRunStore, ReaperStore, ReceiptStore, BackfillStore, BackfillCancelStore, DeadLetterStore, DeadLetterBulkStore].map((store) => ({
     provide: store,
     inject: [SchedulerDatabase],
     useFactory: (database: SchedulerDatabase) => new store(database),

@@ -4,6 +4,7 @@ import { BackfillFeedStore } from '../../lib/store/backfill-feed.store.js';
 import { BackfillStore } from '../../lib/store/backfill.store.js';
 import { CatchUpStore } from '../../lib/store/catch-up.store.js';
 import { ClaimStore, type ClaimAnswers, type DueOccurrence } from '../../lib/store/claim.store.js';
+import { DeadLetterBulkStore } from '../../lib/store/dead-letter-bulk.store.js';
 import { DeadLetterStore } from '../../lib/store/dead-letter.store.js';
 import { JobInstanceStore } from '../../lib/store/job-instance.store.js';
 import { JobRunStore } from '../../lib/store/job-run.store.js';
@@ -37,6 +38,7 @@ export interface Stores {
   readonly feeds: BackfillFeedStore;
   readonly cancels: BackfillCancelStore;
   readonly deadLetters: DeadLetterStore;
+  readonly deadLettersInBulk: DeadLetterBulkStore;
   close(): Promise<void>;
 }
 
@@ -68,6 +70,7 @@ export async function openStores(): Promise<Stores> {
     feeds: new BackfillFeedStore(database, partitions),
     cancels: new BackfillCancelStore(database),
     deadLetters: new DeadLetterStore(database),
+    deadLettersInBulk: new DeadLetterBulkStore(database),
     close: async () => {
       await database.close();
       await test.drop();
