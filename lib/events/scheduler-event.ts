@@ -56,7 +56,7 @@ export type SchedulerFact =
   /** The handler's signal was aborted: what it still writes is refused. */
   | ({ readonly type: 'lease.lost'; readonly cause: LeaseLoss } & AttemptFacts)
   /** What a former owner wanted to write was refused by the fence. */
-  | ({ readonly type: 'run.refused'; readonly write: 'completion' | 'failure' | 'release' } & AttemptFacts)
+  | ({ readonly type: 'run.refused'; readonly write: 'completion' | 'failure' | 'release' | 'cancellation' } & AttemptFacts)
   | ({ readonly type: 'receipt.written'; readonly entity: string; readonly effect: string } & AttemptFacts)
   /** The effect was there already: it was not repeated. */
   | ({ readonly type: 'receipt.duplicate'; readonly entity: string; readonly effect: string } & AttemptFacts)

@@ -123,7 +123,7 @@ export class InFlightRun {
   }
 
   private stop(reason: StopReason): void {
-    if (this.leaseLost) return;
+    if (this.leaseLost || this.ending) return;
     if (!this.stopReason || reason instanceof CancelledError) this.stopReason = reason;
     this.stoppedAt ??= monotonicNow();
     this.controller.abort(reason);

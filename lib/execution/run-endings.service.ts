@@ -7,6 +7,9 @@ import { monotonicNow } from '../runtime/monotonic.js';
 import { JobRunStore, type Ending, type WrittenEnd } from '../store/job-run.store.js';
 import type { InFlightRun } from './in-flight-runs.js';
 
+/** What was refused, when an attempt's end was. */
+const WRITES = { done: 'completion', released: 'release', retry: 'failure', dead: 'failure', cancelled: 'cancellation' } as const;
+
 const FIRST_RETRY_MS = 50;
 const LONGEST_RETRY_MS = 2_000;
 
@@ -46,8 +49,7 @@ export class RunEndings {
     const { jobName, fireTime, attempt } = run.owned;
     const facts = { jobName, fireTime, attempt };
     if (!written) {
-      const write = outcome.kind === 'done' ? 'completion' : outcome.kind === 'released' ? 'release' : 'failure';
-      this.events.emit({ type: 'run.refused', ...facts, write });
+      this.events.emit({ type: 'run.refused', ...facts, write: WRITES[outcome.kind] });
       return;
     }
     // Somebody cancelled it, and this process had not heard of it.
