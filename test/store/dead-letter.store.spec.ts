@@ -18,14 +18,21 @@ beforeEach(() => stores.test.query('truncate job_runs, job_actions'));
 const ANNA = { by: 'anna', reason: 'fixed the template' };
 const ERROR = { name: 'TypeError', message: 'No such Customer', stack: 'at export' };
 
-/** A run that has ended, or waits. */
+/** A run that has ended, or waits, having come there as runs do. */
 async function given(seconds: number, status: string, { job = 'export', attempt = 3, error = ERROR as object | null, gap = null as number | null } = {}): Promise<Date> {
   const fireTime = secondsAgo(seconds);
   await stores.test.query(
-    `insert into job_runs (job_name, fire_time, status, trigger, reason, claimed_by, attempt, started_at, finished_at, next_attempt_at, error, gap_count, lease_until)
-     values ($1, $2, $3::text, 'schedule', 'attempts used up', 'A', $4, now(), now(),
-             case when $3 in ('queued', 'failed', 'orphaned') then now() + interval '1 hour' end, $5, $6, now() + interval '1 hour')`,
+    `insert into job_runs (job_name, fire_time, status, trigger, reason, claimed_by, attempt, started_at, finished_at, error, gap_count, lease_until)
+     values ($1, $2, case when $3::text = 'skipped' then 'skipped' else 'running' end, 'schedule', 'attempts used up', 'A', $4, now(), now(), $5, $6, now() + interval '1 hour')`,
     [job, fireTime, status, attempt, error && JSON.stringify(error), gap],
+  );
+  await stores.test.query(
+    `update job_runs
+     set    status = $3::text,
+            next_attempt_at = case when $3 in ('queued', 'failed', 'orphaned') then now() + interval '1 hour' end
+     where  job_name = $1
+     and    fire_time = $2`,
+    [job, fireTime, status],
   );
   return fireTime;
 }
