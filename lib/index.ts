@@ -31,6 +31,8 @@ export type { StoredError } from './domain/stored-error.js';
 export type { ClockChange } from './domain/clock-change-preview.js';
 export { fireTimesBetween, nextFireTimes, previousFireTime, type Schedule, type ZoneOptions } from './domain/schedule.js';
 
+export { JobAction } from './store/job-action.entity.js';
+export { JobFlag } from './store/job-flag.entity.js';
 export { JobInstance } from './store/job-instance.entity.js';
 export { JobRun, type EarlierAttempt } from './store/job-run.entity.js';
 export { JobSchedule, type EarlierHold } from './store/job-schedule.entity.js';

@@ -1,4 +1,5 @@
 import type { MigrationInterface } from 'typeorm';
+import { createJobActions } from './1796000000006-CreateJobActions.js';
 import { createJobInstances } from './1796000000005-CreateJobInstances.js';
 import { createJobRuns } from './1796000000002-CreateJobRuns.js';
 import { createJobSchedule } from './1796000000001-CreateJobSchedule.js';
@@ -13,7 +14,7 @@ export type MigrationClass = new () => MigrationInterface;
  * @default the schema of the data source that runs them, or `public`
  */
 export function schedulerMigrationsIn(schema?: string): MigrationClass[] {
-  return [createJobSchedule(schema), createJobRuns(schema), createReceipts(schema), createJobInstances(schema)];
+  return [createJobSchedule(schema), createJobRuns(schema), createReceipts(schema), createJobInstances(schema), createJobActions(schema)];
 }
 
 /** The library's migrations for the data source's own schema. */

@@ -5,6 +5,8 @@ import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import type { PostgresConnection } from '../options/scheduler-options.js';
 import { breakConnection } from './break-connection.js';
 import { CONNECT_TIMEOUT_MS, OWN_TYPES } from './client-config.js';
+import { JobAction } from './job-action.entity.js';
+import { JobFlag } from './job-flag.entity.js';
 import { JobInstance } from './job-instance.entity.js';
 import { JobRun } from './job-run.entity.js';
 import { JobSchedule } from './job-schedule.entity.js';
@@ -14,7 +16,7 @@ import { Receipt } from './receipt.entity.js';
 /** What `migrations` of a TypeORM data source takes. */
 export type MigrationClass = new () => MigrationInterface;
 
-const ENTITIES = [JobSchedule, JobRun, Receipt, JobInstance];
+const ENTITIES = [JobSchedule, JobRun, Receipt, JobInstance, JobAction, JobFlag];
 
 /** By their pool, also those that still connect: a claim whose answer came after the end would start a handler. */
 const connections = new WeakMap<DataSource, Set<Client>>();

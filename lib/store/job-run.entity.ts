@@ -66,6 +66,21 @@ export class JobRun {
   @Column('jsonb', { name: 'earlier_attempts', default: () => `'[]'` })
   earlierAttempts!: EarlierAttempt[];
 
+  /** Who asked for it, where a person did. */
+  @Column('text', { name: 'requested_by', nullable: true })
+  requestedBy!: string | null;
+
+  /** Since when its handler is told to stop, and why; it ends as cancelled. */
+  @Column('timestamptz', { name: 'cancel_requested_at', nullable: true })
+  cancelRequestedAt!: Date | null;
+
+  @Column('text', { name: 'cancel_reason', nullable: true })
+  cancelReason!: string | null;
+
+  /** The group whose limit it counts towards while it runs. */
+  @Column('text', { name: 'concurrency_group', nullable: true })
+  concurrencyGroup!: string | null;
+
   /** A skipped row that stands for a gap: the first fire time it covers; the last is the row's own. */
   @Column('timestamptz', { name: 'gap_from', nullable: true })
   gapFrom!: Date | null;

@@ -6,6 +6,8 @@ export class Tables {
   readonly jobRuns: string;
   readonly receipts: string;
   readonly jobInstances: string;
+  readonly jobActions: string;
+  readonly jobFlags: string;
   /** The function behind the trigger of `job_schedule`. */
   readonly keepHolds: string;
 
@@ -15,6 +17,8 @@ export class Tables {
     this.jobRuns = this.qualify('job_runs');
     this.receipts = this.qualify('receipts');
     this.jobInstances = this.qualify('job_instances');
+    this.jobActions = this.qualify('job_actions');
+    this.jobFlags = this.qualify('job_flags');
     this.keepHolds = this.qualify('job_schedule_keep_holds');
   }
 
