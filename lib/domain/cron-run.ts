@@ -22,13 +22,14 @@ export class CronRun {
   readonly fireTime: Date;
   /** 1, 2, … */
   readonly attempt: number;
-  /** `schedule`: at its time. `catch-up`: later, after a gap. */
+  /** `schedule`: at its time. `catch-up`: later, after a gap. `manual`: because somebody asked for it; its fire time is when. */
   readonly trigger: RunTrigger;
-  /** What a job made at run time was given for its handler; undefined for one that the code declares. */
+  /** What a job made at run time, or this run when somebody asked for it, was given for the handler; undefined otherwise. */
   readonly data: unknown;
   /**
    * Aborts when the run is no longer this process' (its lease was lost) or when the application stops and the time for
-   * running handlers is over. `signal.reason` is a `LeaseLostError` or a `ShutdownError`. Nothing written through
+   * running handlers is over, or the run is cancelled. `signal.reason` is a `LeaseLostError`, a `ShutdownError` or a
+   * `CancelledError`. Nothing written through
    * receipts is accepted after a lost lease.
    */
   readonly signal: AbortSignal;

@@ -7,7 +7,9 @@ export type HandlerEnd =
   | { readonly kind: 'returned' }
   | { readonly kind: 'threw'; readonly error: StoredError }
   /** It returned or threw after its signal was aborted because the application stops. */
-  | { readonly kind: 'stopped' };
+  | { readonly kind: 'stopped' }
+  /** It ended after its signal was aborted because the run was cancelled. */
+  | { readonly kind: 'cancelled'; readonly reason: string };
 
 /** What is written about the attempt. */
 export type Outcome =
@@ -15,7 +17,8 @@ export type Outcome =
   | { readonly kind: 'retry'; readonly error: StoredError; readonly delayMs: number }
   | { readonly kind: 'dead'; readonly error: StoredError }
   /** Handed back: another instance starts it at once, and the attempt does not count. */
-  | { readonly kind: 'released' };
+  | { readonly kind: 'released' }
+  | { readonly kind: 'cancelled'; readonly reason: string };
 
 /**
  * Decides what becomes of a run whose handler has ended.
@@ -25,6 +28,7 @@ export type Outcome =
 export function decideOutcome(end: HandlerEnd, policies: Pick<JobPolicies, 'maxAttempts' | 'backoff'>, counted: number, random: number): Outcome {
   if (end.kind === 'returned') return { kind: 'done' };
   if (end.kind === 'stopped') return { kind: 'released' };
+  if (end.kind === 'cancelled') return end;
   const decision = decideRetry(policies, counted, random);
   return decision.retry ? { kind: 'retry', error: end.error, delayMs: decision.delayMs } : { kind: 'dead', error: end.error };
 }

@@ -7,8 +7,8 @@ export interface RunKey {
 /** Where a run stands; see DESIGN.md, "The path of one occurrence". */
 export type RunStatus = 'queued' | 'running' | 'done' | 'failed' | 'orphaned' | 'dead' | 'skipped' | 'cancelled';
 
-/** What caused a run to exist: the schedule at its time, or the schedule after a gap. */
-export type RunTrigger = 'schedule' | 'catch-up';
+/** What caused a run to exist: the schedule at its time, the schedule after a gap, or a person. */
+export type RunTrigger = 'schedule' | 'catch-up' | 'manual';
 
 /** Why an occurrence did not run. */
 export type SkipReason =
@@ -28,6 +28,8 @@ export interface OwnedRun extends RunKey {
   /** Attempts before this one that were handed back by a stopping instance and do not count. */
   readonly releases: number;
   readonly trigger: RunTrigger;
+  /** Of a run that was given its own. */
+  readonly data?: unknown;
   readonly instanceId: string;
   readonly leaseMs: number;
   /** By the database's clock. */

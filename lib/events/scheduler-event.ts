@@ -26,6 +26,8 @@ export type SchedulerFact =
   | ({ readonly type: 'run.dead'; readonly error: StoredError } & AttemptFacts)
   /** Handed back by a stopping instance; another starts it at once. */
   | ({ readonly type: 'run.released' } & AttemptFacts)
+  /** Its handler was told to stop, and has: somebody cancelled the run, or turned its flag off. */
+  | ({ readonly type: 'run.cancelled'; readonly reason: string } & AttemptFacts)
   /** The occurrence has a row that says why it did not run. */
   | ({ readonly type: 'run.skipped'; readonly reason: string } & RunKey)
   /** Missed occurrences were decided; `recorded` of them will not run. */
@@ -35,7 +37,7 @@ export type SchedulerFact =
   /** The handler's signal was aborted: what it still writes is refused. */
   | ({ readonly type: 'lease.lost'; readonly cause: LeaseLoss } & AttemptFacts)
   /** What a former owner wanted to write was refused by the fence. */
-  | ({ readonly type: 'run.refused'; readonly write: 'completion' | 'failure' | 'release' } & AttemptFacts)
+  | ({ readonly type: 'run.refused'; readonly write: 'completion' | 'failure' | 'release' | 'cancellation' } & AttemptFacts)
   | ({ readonly type: 'receipt.written'; readonly entity: string; readonly effect: string } & AttemptFacts)
   /** The effect was there already: it was not repeated. */
   | ({ readonly type: 'receipt.duplicate'; readonly entity: string; readonly effect: string } & AttemptFacts)
@@ -47,6 +49,8 @@ export type SchedulerFact =
   | { readonly type: 'job.unscheduled'; readonly jobName: string }
   /** At boot: live instances of another version hold a job to another schedule, or name, than the code here declares. */
   | { readonly type: 'job.contested'; readonly jobName: string; readonly declared: string; readonly holds: string }
+  /** At boot: an operator has put another schedule in place of the one that the code here declares. */
+  | { readonly type: 'job.overridden'; readonly jobName: string; readonly declared: string; readonly holds: string }
   /** A job is stored in a way that this version can't read; it is left to others. */
   | { readonly type: 'job.unreadable'; readonly jobName: string; readonly problem: string }
   /** No live instance declares these jobs any more; `perhapsNow` is a job with the same schedule. */

@@ -9,6 +9,7 @@ import { monotonicNow } from '../runtime/monotonic.js';
 import { ClaimStore, type ClaimAnswer, type ClaimAnswers, type ClaimVerdict, type WaitingRun } from '../store/claim.store.js';
 import type { JobRun } from '../store/job-run.entity.js';
 import type { Receipt } from '../store/receipt.entity.js';
+import { FlagAnswers } from './flag-answers.js';
 import { JOB_RUN_REPOSITORY, RECEIPT_REPOSITORY } from '../store/store.tokens.js';
 
 /** An occurrence that is due, or will be at `startsAt`. Milliseconds. */
@@ -34,6 +35,7 @@ export class ClaimService {
     private readonly time: DatabaseTime,
     private readonly events: SchedulerEvents,
     @Inject(INSTANCE_ID) private readonly instanceId: string,
+    private readonly flags: FlagAnswers,
     @Inject(JOB_RUN_REPOSITORY) private readonly runs: Repository<JobRun>,
     @Inject(RECEIPT_REPOSITORY) private readonly receipts: Repository<Receipt>,
   ) {}
@@ -42,14 +44,18 @@ export class ClaimService {
   async claimDue(candidates: readonly Candidate[]): Promise<ClaimResult> {
     if (candidates.length === 0) return { owned: [], verdicts: [] };
     const jobs = new Map(candidates.map(({ job }) => [job.name, job]));
+    const off = await this.flags.off(candidates.map(({ job }) => job.flag));
     const due = candidates.map(({ job, fireTime, startsAt }) => ({
       jobName: job.name,
       fireTime: new Date(fireTime),
       startsAt: new Date(startsAt),
       cron: job.schedule.expression,
       timeZone: job.schedule.timeZone,
+      calendar: job.schedule.calendar,
       overlap: job.overlap,
       leaseMs: job.leaseMs,
+      flag: job.flag,
+      off: off.get(job.flag) ?? null,
     }));
     const answered = await this.ask(jobs, () => this.store.claimDue(due, this.instanceId));
     const verdicts = new Map(answered.answers.map((answer) => [key(answer), answer.verdict]));
@@ -58,9 +64,10 @@ export class ClaimService {
 
   /** Claims runs that wait for their next attempt, or for their first after a gap. */
   async claimWaiting(waiting: readonly Pick<WaitingRun, 'jobName' | 'fireTime' | 'attempt'>[], jobs: ReadonlyMap<string, JobDefinition>): Promise<readonly OwnedRun[]> {
+    const off = await this.flags.off(waiting.map(({ jobName }) => jobs.get(jobName)?.flag ?? null));
     const known = waiting.flatMap((run) => {
       const job = jobs.get(run.jobName);
-      return job ? [{ ...run, overlap: job.overlap, leaseMs: job.leaseMs }] : [];
+      return job ? [{ ...run, overlap: job.overlap, leaseMs: job.leaseMs, flag: job.flag, off: off.get(job.flag) ?? null }] : [];
     });
     if (known.length === 0) return [];
     return (await this.ask(jobs, () => this.store.claimWaiting(known, this.instanceId))).owned;
@@ -101,6 +108,7 @@ export class ClaimService {
       attempt: answer.attempt!,
       releases: answer.releases ?? 0,
       trigger: answer.trigger!,
+      data: answer.data ?? undefined,
       instanceId: this.instanceId,
       leaseMs,
       leaseUntil: answer.leaseUntil!,

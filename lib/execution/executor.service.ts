@@ -63,10 +63,10 @@ export class ExecutorService {
     try {
       await this.context.enter(run, () => job.handler(this.cronRun(run, job)));
       await run.end();
-      return run.stopping ? { kind: 'stopped' } : { kind: 'returned' };
+      return endedEarly(run) ?? { kind: 'returned' };
     } catch (thrown) {
       await run.end().catch(() => {});
-      return run.stopping ? { kind: 'stopped' } : { kind: 'threw', error: describeError(thrown) };
+      return endedEarly(run) ?? { kind: 'threw', error: describeError(thrown) };
     }
   }
 
@@ -90,9 +90,15 @@ export class ExecutorService {
       },
       attempt,
       trigger,
-      data: definition.data,
+      data: run.owned.data ?? definition.data,
       signal: run.signal,
       leaseUntil: () => run.leaseUntil,
     });
   }
+}
+
+/** A handler that was told to stop has not done its work, whatever it returned or threw. */
+function endedEarly(run: InFlightRun): HandlerEnd | null {
+  if (run.cancelled) return { kind: 'cancelled', reason: run.cancelled.reason };
+  return run.stopping ? { kind: 'stopped' } : null;
 }

@@ -2,6 +2,7 @@ import { Injectable } from '@nestjs/common';
 import type { JobDefinition } from '../domain/job-definition.js';
 import { runId, type OwnedRun } from '../domain/run.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
+import { CancelledError } from '../errors/cancelled.error.js';
 import { LeaseLostError, type LeaseLoss } from '../errors/lease-lost.error.js';
 import { ShutdownError } from '../errors/shutdown.error.js';
 
@@ -14,6 +15,8 @@ export class InFlightRun {
   leaseDeadline: number;
   /** Set when what this process still writes about the run is refused. */
   leaseLost: LeaseLostError | null = null;
+  /** Set when the run was cancelled: it ends as that. */
+  cancelled: CancelledError | null = null;
   /** The attempt's end is written: a lease that is gone now was not lost. */
   settled = false;
   /** The handler has ended: nothing more belongs to the run. */
@@ -81,6 +84,13 @@ export class InFlightRun {
     this.leaseLost = new LeaseLostError(this.owned, cause);
     this.controller.abort(this.leaseLost);
     for (const lose of this.losers) lose(this.leaseLost);
+  }
+
+  /** Tells the handler to stop; the run ends as cancelled. */
+  cancel(reason: string): void {
+    if (this.leaseLost || this.ending || this.cancelled) return;
+    this.cancelled = new CancelledError(this.owned, reason);
+    this.controller.abort(this.cancelled);
   }
 
   shutDown(): void {

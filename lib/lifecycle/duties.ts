@@ -74,6 +74,7 @@ export class Duties {
       case 'job.scheduled':
         return this.ticker.wake();
       case 'run.completed':
+      case 'run.cancelled':
       case 'run.dead':
       case 'run.refused':
         this.reaper.runEnded();

@@ -38,6 +38,8 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
       return { level: 'error', text: `${run(event)} is dead after attempt ${event.attempt} and waits for a person: ${said(event.error)}`, stack: stack(event.error) };
     case 'run.released':
       return { level: 'log', text: `${run(event)} handed back: another instance goes on` };
+    case 'run.cancelled':
+      return { level: 'warn', text: `${run(event)} attempt ${event.attempt} ended as cancelled: ${event.reason}` };
     case 'run.skipped':
       return { level: 'log', text: `${run(event)} skipped: ${event.reason}` };
     case 'run.missed':
@@ -64,6 +66,8 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
         level: 'warn',
         text: `${event.jobName} is declared here as ${event.declared}, and goes on as ${event.holds} until the last instance that declares that is gone`,
       };
+    case 'job.overridden':
+      return { level: 'warn', text: `${event.jobName} is declared here as ${event.declared}; an operator has put ${event.holds} in its place, until that is cleared` };
     case 'job.unreadable':
       return { level: 'error', text: `${event.jobName} is stored in a way that this instance cannot read, and is left to others: ${event.problem}` };
     case 'job.unregistered':

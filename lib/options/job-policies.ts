@@ -18,6 +18,8 @@ export function resolvePolicies(own: Partial<JobValues>, defaults: ResolvedJobDe
     jitterMs: all.jitter,
     maxAttempts: all.maxAttempts,
     backoff: all.backoff,
+    flag: own.flag ?? defaults.flag ?? null,
+    flagOff: all.flagOff,
   };
 }
 

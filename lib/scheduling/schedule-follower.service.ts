@@ -3,6 +3,7 @@ import { KnownJobs, type RegisteredJob } from '../discovery/known-jobs.js';
 import { INSTANCE_ID, SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
 import { describeError } from '../domain/stored-error.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
+import { Cancellations } from '../execution/cancellations.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { DatabaseTime } from '../runtime/database-time.js';
 import { Loop } from '../runtime/loop.js';
@@ -45,6 +46,7 @@ export class ScheduleFollower {
     private readonly takeOvers: TakeOverStore,
     private readonly instances: JobInstanceStore,
     private readonly unregistered: UnregisteredJobs,
+    private readonly cancellations: Cancellations,
     private readonly timelines: Timelines,
     private readonly time: DatabaseTime,
     private readonly events: SchedulerEvents,
@@ -63,7 +65,8 @@ export class ScheduleFollower {
     this.time.observe(databaseNow, sentAt);
     this.takeAll(jobs);
     await this.takeOver();
-    for (const stored of this.contested.values()) this.tellContest(stored);
+    for (const stored of this.contested.values()) this.tell('job.contested', stored);
+    for (const stored of jobs) if (isOverridden(stored)) this.tell('job.overridden', stored);
     this.declaring = false;
   }
 
@@ -88,8 +91,9 @@ export class ScheduleFollower {
   /** One pass. @returns milliseconds to the next */
   async follow(): Promise<number> {
     const sentAt = monotonicNow();
-    const { databaseNow, present, company, jobs } = await this.schedules.lookIn(this.presence, this.seen);
+    const { databaseNow, present, company, jobs, ...asked } = await this.schedules.lookIn(this.presence, this.seen, this.cancellations.flags);
     this.time.observe(databaseNow, sentAt);
+    this.cancellations.apply(asked);
     if (!present) await this.instances.announce(this.presence);
     this.takeAll(jobs);
     await this.takeOver();
@@ -117,7 +121,7 @@ export class ScheduleFollower {
     this.revisions.set(name, revision);
     const before = this.contested.get(name);
     const declared = this.known.declaredJob(name);
-    if (declared && !stored.runTime && !isAsDeclared(stored, declared)) this.contested.set(name, stored);
+    if (declared && !stored.runTime && !isAsDeclared(stored, declared) && !isOverridden(stored)) this.contested.set(name, stored);
     else this.contested.delete(name);
     const followed = followedJob(stored, declared, this.known.declared.handlers, this.options.jobDefaults);
     if (followed.kind === 'scheduled') return this.schedule(followed.job, stored, before);
@@ -138,9 +142,9 @@ export class ScheduleFollower {
     if (!this.declaring || (was && was !== now)) this.events.emit({ type: 'job.scheduled', jobName: stored.name, schedule: now, was: was ?? null });
   }
 
-  private tellContest(stored: StoredJob): void {
+  private tell(type: 'job.contested' | 'job.overridden', stored: StoredJob): void {
     const { expression, timeZone } = this.known.declaredJob(stored.name)!.definition.schedule;
-    this.events.emit({ type: 'job.contested', jobName: stored.name, declared: inWords(expression, timeZone), holds: wordsOf(stored) });
+    this.events.emit({ type, jobName: stored.name, declared: inWords(expression, timeZone), holds: wordsOf(stored) });
   }
 
   private get presence(): Presence {
@@ -152,6 +156,11 @@ export class ScheduleFollower {
       handlers: [...handlers.keys()],
     };
   }
+}
+
+/** An operator's schedule holds: there is nothing to take over. */
+function isOverridden({ overridden, yieldsTo, runTime }: StoredJob): boolean {
+  return overridden && yieldsTo === null && runTime === null;
 }
 
 function wordsOf({ cron, timeZone, yieldsTo }: StoredJob): string {

@@ -7,19 +7,28 @@ import type { PartitionStore } from './partition.store.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 import type { Tables } from './tables.js';
 
+/** The flag that a start asks for. */
+export interface FlagToAsk {
+  /** Asked in the claim, by the table; null for none. */
+  readonly flag?: string | null;
+  /** Why it is off whatever the table says: the application's provider says so. */
+  readonly off?: string | null;
+}
+
 /** An occurrence somebody should claim. */
-export interface DueOccurrence extends RunKey {
+export interface DueOccurrence extends RunKey, FlagToAsk {
   /** The fire time plus the job's jitter: nobody may start it earlier. */
   readonly startsAt: Date;
   /** What the fire time was computed from. */
   readonly cron: string;
   readonly timeZone: string;
+  readonly calendar: string | null;
   readonly overlap: OverlapPolicy;
   readonly leaseMs: number;
 }
 
 /** A run that waits for its next attempt, as it was seen. */
-export interface WaitingRun extends RunKey {
+export interface WaitingRun extends RunKey, FlagToAsk {
   readonly attempt: number;
   readonly overlap: OverlapPolicy;
   readonly leaseMs: number;
@@ -48,6 +57,8 @@ export interface ClaimAnswer extends RunKey {
   readonly releases: number | null;
   readonly trigger: RunTrigger | null;
   readonly leaseUntil: Date | null;
+  /** Of a run that was given its own; null otherwise. */
+  readonly data: unknown;
 }
 
 /** The answers to one batch, and the database's clock when it gave them. */
@@ -108,6 +119,7 @@ interface ClaimRow {
   releases: number | null;
   trigger: RunTrigger | null;
   lease_until: Date | null;
+  data?: unknown;
   now: Date;
 }
 
@@ -123,6 +135,7 @@ function answers(rows: readonly ClaimRow[]): ClaimAnswers {
       releases: row.releases,
       trigger: row.trigger,
       leaseUntil: row.lease_until,
+      data: row.data ?? null,
     })),
   };
 }

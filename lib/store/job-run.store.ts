@@ -6,7 +6,7 @@ import type { SchedulerDatabase } from './scheduler-database.js';
 
 /** How a run's attempt ended, when it did not complete. */
 export interface Ending {
-  readonly status: Extract<RunStatus, 'failed' | 'dead' | 'queued'>;
+  readonly status: Extract<RunStatus, 'failed' | 'dead' | 'queued' | 'cancelled'>;
   /** For people; null when the error says it all. */
   readonly reason: string | null;
   readonly error: StoredError | null;
@@ -45,15 +45,18 @@ export class JobRunStore {
     return completed.length === 1;
   }
 
-  /** @returns false when the run is no longer ours */
+  /**
+   * A run that would be tried again, and that somebody asked to cancel meanwhile, ends as cancelled.
+   * @returns false when the run is no longer ours
+   */
   async end(run: OwnedRun, ending: Ending): Promise<boolean> {
     const ended = await this.query(
       `update ${this.database.tables.jobRuns}
-       set    status = $5,
-              reason = $6,
+       set    status = case when cancel_requested_at is not null and $8::float8 is not null then 'cancelled' else $5 end,
+              reason = case when cancel_requested_at is not null and $8::float8 is not null then cancel_reason else $6 end,
               error = $7,
               finished_at = clock_timestamp(),
-              next_attempt_at = clock_timestamp() + $8 * interval '1 millisecond',
+              next_attempt_at = case when cancel_requested_at is null then clock_timestamp() + $8 * interval '1 millisecond' end,
               releases = releases + $9
        where  job_name = $1
        and    fire_time = $2

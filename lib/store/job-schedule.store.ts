@@ -1,4 +1,5 @@
 import type { JobDefinition } from '../domain/job-definition.js';
+import type { RunKey } from '../domain/run.js';
 import type { JobInstanceStore, Presence } from './job-instance.store.js';
 import { queryOn, type Query } from './query.js';
 import { changingSchedules } from './schedule-changes.js';
@@ -18,12 +19,21 @@ export interface SeenSchedules {
   readonly jobs: readonly StoredJob[];
 }
 
+/** Somebody asked to cancel a run of this instance. */
+export interface CancelRequest extends RunKey {
+  readonly attempt: number;
+  readonly reason: string;
+}
+
 /** What an instance finds when it looks in. */
 export interface SeenChanges extends SeenSchedules {
   /** False: it was taken for gone, and has to announce itself again. */
   readonly present: boolean;
   /** Changes with each instance that comes or goes. */
   readonly company: string;
+  readonly cancels: readonly CancelRequest[];
+  /** Of the flags that were asked for, those that the table has as off. */
+  readonly flagsOff: readonly string[];
 }
 
 /** What the code declares about its jobs, what the database makes of it, and how far each job has been decided. */
@@ -62,8 +72,8 @@ export class JobScheduleStore {
   private async write(query: Query, jobs: readonly JobDefinition[], revision: number): Promise<void> {
     const { jobSchedule } = this.database.tables;
     await query(
-      `insert into ${jobSchedule} as stored (name, cron, time_zone, owner, policies, revision, yields_to)
-       select declared.name, declared.cron, declared.time_zone, declared.owner, declared.policies, $1,
+      `insert into ${jobSchedule} as stored (name, cron, time_zone, calendar, owner, policies, revision, yields_to)
+       select declared.name, declared.cron, declared.time_zone, declared.calendar, declared.owner, declared.policies, $1,
              (select former.name
               from   ${jobSchedule} former
               join   jsonb_array_elements_text(declared.previously) with ordinality as name (name, position) on name.name = former.name
@@ -71,8 +81,8 @@ export class JobScheduleStore {
               and    former.removed_at is null
               order  by position
               limit  1)
-       from   unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::jsonb[], $7::jsonb[])
-                as declared (name, cron, time_zone, owner, policies, previously)
+       from   unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::jsonb[], $8::jsonb[])
+                as declared (name, cron, time_zone, calendar, owner, policies, previously)
        order  by declared.name
        on     conflict (name) do update
        set    owner = excluded.owner,
@@ -90,6 +100,7 @@ export class JobScheduleStore {
         jobs.map(({ name }) => name),
         jobs.map(({ schedule }) => schedule.expression),
         jobs.map(({ schedule }) => schedule.timeZone),
+        jobs.map(({ schedule }) => schedule.calendar),
         jobs.map(({ owner }) => owner),
         jobs.map((job) => JSON.stringify(storedPolicies(job))),
         jobs.map(({ previously }) => JSON.stringify(previously)),
@@ -100,10 +111,11 @@ export class JobScheduleStore {
   /**
    * Says that an instance is still there, and looks for what has changed, in one statement.
    * @param seen the highest revision it has followed
+   * @param flags those that are asked for
    */
-  async lookIn({ instanceId, aliveMs }: Presence, seen: number): Promise<SeenChanges> {
-    const { jobSchedule, jobInstances } = this.database.tables;
-    const rows = await this.query<Partial<StoredJobRow> & { now: Date; present: boolean; company: string | null }>(
+  async lookIn({ instanceId, aliveMs }: Presence, seen: number, flags: readonly string[] = []): Promise<SeenChanges> {
+    const { jobSchedule, jobInstances, jobRuns, jobFlags } = this.database.tables;
+    const rows = await this.query<Partial<StoredJobRow> & SeenRow>(
       `with me as (
          update ${jobInstances}
          set    alive_until = clock_timestamp() + $2 * interval '1 millisecond'
@@ -115,13 +127,29 @@ export class JobScheduleStore {
              (select md5(string_agg(id, ' ' order by id))
               from   ${jobInstances}
               where  alive_until > clock_timestamp()) as company,
+             (select jsonb_agg(jsonb_build_object('jobName', job_name, 'fireTime', fire_time, 'attempt', attempt, 'reason', cancel_reason))
+              from   ${jobRuns}
+              where  status = 'running'
+              and    claimed_by = $1
+              and    cancel_requested_at is not null) as cancels,
+             (select array_agg(flag.name)
+              from   ${jobFlags} flag
+              where  flag.name = any ($4::text[])
+              and    not flag.is_on) as flags_off,
               changed.*
        from  (select) as always
        left   join (select ${STORED_JOB_COLUMNS} from ${jobSchedule} where revision > $3) changed on true`,
-      [instanceId, aliveMs, seen],
+      [instanceId, aliveMs, seen, flags],
     );
-    const { now, present, company } = rows[0]!;
-    return { databaseNow: now, present, company: company ?? '', jobs: rows.flatMap((row) => (isThere(row) ? [storedJob(row)] : [])) };
+    const { now, present, company, cancels, flags_off } = rows[0]!;
+    return {
+      databaseNow: now,
+      present,
+      company: company ?? '',
+      jobs: rows.flatMap((row) => (isThere(row) ? [storedJob(row)] : [])),
+      cancels: (cancels ?? []).map((request) => ({ ...request, fireTime: new Date(request.fireTime) })),
+      flagsOff: flags_off ?? [],
+    };
   }
 
   /** Remembers how far jobs are decided, in one statement; never backwards, and never for an expression that was replaced. */
@@ -131,21 +159,31 @@ export class JobScheduleStore {
       `update ${this.database.tables.jobSchedule} schedule
        set    decided_until = seen.decided_until
        from  (select *
-              from   unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[])
-                       as seen (name, cron, time_zone, decided_until)) seen
+              from   unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[])
+                       as seen (name, cron, time_zone, calendar, decided_until)) seen
        where  schedule.name = seen.name
        and    schedule.cron = seen.cron
        and    schedule.time_zone = seen.time_zone
+       and    schedule.calendar is not distinct from seen.calendar
        and    schedule.yields_to is null
        and    schedule.decided_until < seen.decided_until`,
       [
         sorted.map(({ job }) => job.name),
         sorted.map(({ job }) => job.schedule.expression),
         sorted.map(({ job }) => job.schedule.timeZone),
+        sorted.map(({ job }) => job.schedule.calendar),
         sorted.map(({ decidedUntil }) => new Date(decidedUntil).toISOString()),
       ],
     );
   }
+}
+
+interface SeenRow {
+  now: Date;
+  present: boolean;
+  company: string | null;
+  cancels: { jobName: string; fireTime: string; attempt: number; reason: string }[] | null;
+  flags_off: string[] | null;
 }
 
 function isThere(row: Partial<StoredJobRow>): row is StoredJobRow {

@@ -1,5 +1,6 @@
 import type { OverlapPolicy } from '../domain/job-definition.js';
 import type { RunKey } from '../domain/run.js';
+import { isOff } from './flag-off.js';
 import { isHeld } from './held.js';
 import { queryOn, type Query } from './query.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
@@ -11,6 +12,7 @@ export interface KnownJob {
   readonly name: string;
   readonly maxAttempts: number;
   readonly overlap: OverlapPolicy;
+  readonly flag?: string | null;
 }
 
 /** When the reaper has something to do next; null where nothing is open. */
@@ -20,9 +22,9 @@ export interface ReaperOutlook {
   readonly nextAttempt: Date | null;
 }
 
-/** A run whose lease was over: claimable again, or dead when its attempts are used up. */
+/** A run whose lease was over: claimable again, dead when its attempts are used up, or cancelled when somebody asked for that. */
 export interface ReapedRun extends RunKey {
-  readonly status: 'orphaned' | 'dead';
+  readonly status: 'orphaned' | 'dead' | 'cancelled';
   readonly attempt: number;
   readonly claimedBy: string;
   /** How long the lease had been over, in milliseconds. */
@@ -88,18 +90,23 @@ export class ReaperStore {
   }
 
   /**
-   * Makes runs whose lease ran out claimable again at once, or dead when their attempts are used up. Status, attempt and
+   * Makes runs whose lease ran out claimable again at once, dead when their attempts are used up, or cancelled. Status, attempt and
    * lease are judged in the update itself, on the locked row: a completion or a heartbeat that came first wins.
    */
   async reap(jobs: readonly KnownJob[], limit: number): Promise<ReapedRun[]> {
     const { jobRuns } = this.database.tables;
-    const rows = await this.query<{ job_name: string; fire_time: Date; status: 'orphaned' | 'dead'; attempt: number; claimed_by: string; overdue_ms: number }>(
+    const rows = await this.query<{ job_name: string; fire_time: Date; status: ReapedRun['status']; attempt: number; claimed_by: string; overdue_ms: number }>(
       `with known as (
          select *
          from   unnest($1::text[], $2::integer[]) as known (job_name, max_attempts)
        ),
        expired as (
-         select run.job_name, run.fire_time, run.attempt, run.attempt - run.releases >= known.max_attempts as used_up
+         select run.job_name, run.fire_time, run.attempt,
+                case
+                  when run.cancel_requested_at is not null then 'cancelled'
+                  when run.attempt - run.releases >= known.max_attempts then 'dead'
+                  else 'orphaned'
+                end as becomes
          from   ${jobRuns} run
          join   known on known.job_name = run.job_name
          where  run.status = 'running'
@@ -109,14 +116,14 @@ export class ReaperStore {
          for    update of run skip locked
        )
        update ${jobRuns} run
-       set    status = case when expired.used_up then 'dead' else 'orphaned' end,
-              reason = 'the lease of ' || run.claimed_by || ' ran out',
+       set    status = expired.becomes,
+              reason = case when expired.becomes = 'cancelled' then run.cancel_reason || '; ' else '' end || 'the lease of ' || run.claimed_by || ' ran out',
               error = jsonb_build_object(
                 'name', 'LeaseExpired',
                 'message', 'The lease of ' || run.claimed_by || ' ran out: its process died, was frozen, or lost the database.',
                 'stack', null),
               finished_at = clock_timestamp(),
-              next_attempt_at = case when expired.used_up then null else clock_timestamp() end
+              next_attempt_at = case when expired.becomes = 'orphaned' then clock_timestamp() end
        from   expired
        where  run.job_name = expired.job_name
        and    run.fire_time = expired.fire_time
@@ -143,17 +150,18 @@ export class ReaperStore {
    * the places of all others. A look only: the claim judges again.
    */
   async waiting(jobs: readonly KnownJob[], limit: number): Promise<Pick<WaitingRun, 'jobName' | 'fireTime' | 'attempt'>[]> {
-    const { jobRuns, jobSchedule } = this.database.tables;
+    const { jobRuns, jobSchedule, jobFlags } = this.database.tables;
     return this.query(
       `select waiting.job_name as "jobName", waiting.fire_time as "fireTime", waiting.attempt
        from  (select run.job_name, run.fire_time, run.attempt, run.next_attempt_at, known.overlap,
                      row_number() over (partition by run.job_name order by run.fire_time) as turn
               from   ${jobRuns} run
-              join   unnest($1::text[], $2::text[]) as known (job_name, overlap) on known.job_name = run.job_name
+              join   unnest($1::text[], $2::text[], $4::text[]) as known (job_name, overlap, flag) on known.job_name = run.job_name
               where  run.status in ('queued', 'failed', 'orphaned')
               and    run.next_attempt_at <= clock_timestamp()
               and    run.fire_time <= clock_timestamp()
-              and    not ${isHeld(jobSchedule, 'run.job_name')}) waiting
+              and    not ${isHeld(jobSchedule, 'run.job_name')}
+              and    not ${isOff(jobFlags, 'known.flag')}) waiting
        where  waiting.overlap = 'allow'
        or     waiting.turn = 1 and not exists (
                 select from ${jobRuns} other
@@ -162,7 +170,7 @@ export class ReaperStore {
                 and    other.lease_until > clock_timestamp())
        order  by waiting.next_attempt_at, waiting.fire_time
        limit  $3`,
-      [jobs.map(({ name }) => name), jobs.map(({ overlap }) => overlap), limit],
+      [jobs.map(({ name }) => name), jobs.map(({ overlap }) => overlap), limit, jobs.map(({ flag }) => flag ?? null)],
     );
   }
 }

@@ -1,28 +1,34 @@
 import type { Provider } from '@nestjs/common';
+import { CancelStore } from './cancel.store.js';
 import { CatchUpStore } from './catch-up.store.js';
 import { ClaimStore } from './claim.store.js';
+import { FlagStore } from './flag.store.js';
 import { JobInstanceStore } from './job-instance.store.js';
 import { JobRun } from './job-run.entity.js';
 import { JobRunStore } from './job-run.store.js';
 import { JobScheduleStore } from './job-schedule.store.js';
+import { ManualRunStore } from './manual-run.store.js';
+import { OverrideStore } from './override.store.js';
 import { PartitionStore } from './partition.store.js';
+import { PauseStore } from './pause.store.js';
 import { ReaperStore } from './reaper.store.js';
 import { Receipt } from './receipt.entity.js';
 import { ReceiptStore } from './receipt.store.js';
 import { RunTimeJobStore } from './run-time-job.store.js';
 import { SchedulerDatabase } from './scheduler-database.js';
 import { SchemaStore } from './schema.store.js';
+import { SkipStore } from './skip.store.js';
 import { JOB_RUN_REPOSITORY, RECEIPT_REPOSITORY } from './store.tokens.js';
 import { TakeOverStore } from './take-over.store.js';
 
 /** The stores and repositories, on the module's own connections. */
 export const STORE_PROVIDERS: Provider[] = [
-  ...[SchemaStore, PartitionStore, JobInstanceStore, JobRunStore, ReaperStore, ReceiptStore].map((store) => ({
+  ...[SchemaStore, PartitionStore, JobInstanceStore, JobRunStore, ReaperStore, ReceiptStore, PauseStore, FlagStore, CancelStore].map((store) => ({
     provide: store,
     inject: [SchedulerDatabase],
     useFactory: (database: SchedulerDatabase) => new store(database),
   })),
-  ...[ClaimStore, CatchUpStore, TakeOverStore, RunTimeJobStore].map((store) => ({
+  ...[ClaimStore, CatchUpStore, TakeOverStore, RunTimeJobStore, OverrideStore, SkipStore, ManualRunStore].map((store) => ({
     provide: store,
     inject: [SchedulerDatabase, PartitionStore],
     useFactory: (database: SchedulerDatabase, partitions: PartitionStore) => new store(database, partitions),
