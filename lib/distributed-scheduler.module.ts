@@ -31,7 +31,9 @@ import { ClockWatchService } from './maintenance/clock-watch.service.js';
 import { PartitionsService } from './maintenance/partitions.service.js';
 import { ReaperService } from './maintenance/reaper.service.js';
 import { Cancels } from './operations/cancels.service.js';
+import { Explanations } from './operations/explanations.service.js';
 import { Flags } from './operations/flags.service.js';
+import { Inventory } from './operations/inventory.service.js';
 import { ManualRuns } from './operations/manual-runs.service.js';
 import { Overrides } from './operations/overrides.service.js';
 import { Pauses } from './operations/pauses.service.js';
@@ -105,7 +107,7 @@ const SERVICES: Provider[] = [
 ];
 
 /** What operators do, one idea each. */
-const OPERATIONS = [Pauses, Overrides, Flags, Skips, ManualRuns, Cancels];
+const OPERATIONS = [Pauses, Overrides, Flags, Skips, ManualRuns, Cancels, Explanations, Inventory];
 
 /** Scheduled work inside the application, on every replica, once per occurrence. Import it once, in the root module. */
 @Module({})

@@ -9,6 +9,14 @@ export { ClaimService, type Candidate, type ClaimResult } from './execution/clai
 export { HeartbeatService } from './execution/heartbeat.service.js';
 export type { InFlightRun } from './execution/in-flight-runs.js';
 export { ReceiptService, type Effect, type OnceOptions, type OnceOutcome } from './execution/receipt.service.js';
+export { Cancels } from './operations/cancels.service.js';
+export { Explanations } from './operations/explanations.service.js';
+export { Flags } from './operations/flags.service.js';
+export { Inventory, type ActionsOptions, type InventoryEntry, type JobState } from './operations/inventory.service.js';
+export { ManualRuns, type RunNowOptions } from './operations/manual-runs.service.js';
+export { Overrides, type ScheduleOverride } from './operations/overrides.service.js';
+export { Pauses, type PauseOptions } from './operations/pauses.service.js';
+export { Skips, type SkipOptions } from './operations/skips.service.js';
 export { ReaperService } from './maintenance/reaper.service.js';
 export { TickerService } from './scheduling/ticker.service.js';
 
@@ -25,7 +33,15 @@ export type {
   PostgresConnection,
 } from './options/scheduler-options.js';
 export type { Duration } from './domain/duration.js';
-export type { Backoff, BackoffFunction, JobDefinition, JobPolicies, MissedPolicy, OverlapPolicy } from './domain/job-definition.js';
+export type { Explanation, ExplainedStart, ExplanationKind } from './domain/explanation.js';
+export type { FeatureFlags } from './options/feature-flags.js';
+export type { Operator } from './options/operator.js';
+export type { Cancelled } from './store/cancel.store.js';
+export type { FlagState } from './store/flag.store.js';
+export type { KeptAction, LastRun } from './store/inventory.store.js';
+export type { ManualOverlap } from './store/manual-run.store.js';
+export type { Pause } from './store/pause.store.js';
+export type { Backoff, BackoffFunction, FlagOffPolicy, ImplicitOption, JobDefinition, JobPolicies, MissedPolicy, OverlapPolicy } from './domain/job-definition.js';
 export type { OwnedRun, RunKey, RunStatus, RunTrigger } from './domain/run.js';
 export type { StoredError } from './domain/stored-error.js';
 export type { ClockChange } from './domain/clock-change-preview.js';
@@ -42,8 +58,10 @@ export type { ClaimVerdict, WaitingRun } from './store/claim.store.js';
 
 export { SchedulerError } from './errors/scheduler.error.js';
 export { AfterRunError } from './errors/after-run.error.js';
+export { CancelledError } from './errors/cancelled.error.js';
 export { DatabaseConnectionError } from './errors/database-connection.error.js';
 export { EmbeddedServerError } from './errors/embedded-server.error.js';
+export { InvalidCalendarError } from './errors/invalid-calendar.error.js';
 export { InvalidCronExpressionError } from './errors/invalid-cron-expression.error.js';
 export { InvalidDecorationError } from './errors/invalid-decoration.error.js';
 export { InvalidEntityError } from './errors/invalid-entity.error.js';
@@ -56,7 +74,9 @@ export { MissingForRootError } from './errors/missing-for-root.error.js';
 export { MissingTablesError } from './errors/missing-tables.error.js';
 export { NestedReceiptError } from './errors/nested-receipt.error.js';
 export { OutsideRunError } from './errors/outside-run.error.js';
+export { RenamedJobError } from './errors/renamed-job.error.js';
 export { RepeatedModuleError } from './errors/repeated-module.error.js';
+export { RunRefusedError } from './errors/run-refused.error.js';
 export { ShutdownError } from './errors/shutdown.error.js';
 export { UnknownJobError } from './errors/unknown-job.error.js';
 export { UnreadableDatesError } from './errors/unreadable-dates.error.js';

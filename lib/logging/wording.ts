@@ -115,6 +115,12 @@ export function jobLine(job: JobDefinition, now: Date): string {
   return `${job.name} "${schedule.expression}" (${schedule.timeZone}) next ${when}; ${policies.join(', ')}`;
 }
 
+/** One line about all jobs that leave an answer to a default that nobody chose. */
+export function implicitLine(jobs: readonly JobDefinition[]): string {
+  const names = jobs.slice(0, MOST_NAMES).map(({ name, implicit }) => `${name} (${implicit.join(', ')})`);
+  return `${count(jobs.length, 'job')} ${jobs.length === 1 ? 'leaves' : 'leave'} owner, overlap or missed implicit: ${listed(names, jobs.length)}. Say them in the decorator, or in the module's defaults; strict: true makes this an error`;
+}
+
 const MOST_NAMES = 10;
 
 function unregistered(jobs: EventOf<'job.unregistered'>['jobs']): string {

@@ -2,7 +2,9 @@ import type { Provider } from '@nestjs/common';
 import { CancelStore } from './cancel.store.js';
 import { CatchUpStore } from './catch-up.store.js';
 import { ClaimStore } from './claim.store.js';
+import { ExplainStore } from './explain.store.js';
 import { FlagStore } from './flag.store.js';
+import { InventoryStore } from './inventory.store.js';
 import { JobInstanceStore } from './job-instance.store.js';
 import { JobRun } from './job-run.entity.js';
 import { JobRunStore } from './job-run.store.js';
@@ -23,7 +25,7 @@ import { TakeOverStore } from './take-over.store.js';
 
 /** The stores and repositories, on the module's own connections. */
 export const STORE_PROVIDERS: Provider[] = [
-  ...[SchemaStore, PartitionStore, JobInstanceStore, JobRunStore, ReaperStore, ReceiptStore, PauseStore, FlagStore, CancelStore].map((store) => ({
+  ...[SchemaStore, PartitionStore, JobInstanceStore, JobRunStore, ReaperStore, ReceiptStore, PauseStore, FlagStore, CancelStore, ExplainStore, InventoryStore].map((store) => ({
     provide: store,
     inject: [SchedulerDatabase],
     useFactory: (database: SchedulerDatabase) => new store(database),
