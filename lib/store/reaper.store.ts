@@ -44,7 +44,7 @@ export class ReaperStore {
 
   /** One cheap look; everything else is asked only when it says so. */
   async outlook(jobNames: readonly string[]): Promise<ReaperOutlook> {
-    const { jobRuns, jobSchedule } = this.database.tables;
+    const { jobRuns, jobSchedule, jobFlags } = this.database.tables;
     const [row] = await this.query<{ now: Date; next_expiry: Date | null; next_attempt: Date | null }>(
       `select clock_timestamp() as now,
              (select min(lease_until)
@@ -55,7 +55,8 @@ export class ReaperStore {
               from   ${jobRuns}
               where  status in ('queued', 'failed', 'orphaned')
               and    job_name = any ($1::text[])
-              and    not ${isHeld(jobSchedule, 'job_name')}) as next_attempt`,
+              and    not ${isHeld(jobSchedule, 'job_name')}
+              and    not ${isOff(jobFlags, `(select policies ->> 'flag' from ${jobSchedule} declared where declared.name = job_name)`)}) as next_attempt`,
       [jobNames],
     );
     return { databaseNow: row!.now, nextExpiry: row!.next_expiry, nextAttempt: row!.next_attempt };

@@ -68,6 +68,13 @@ describe('at its start the application says', () => {
     expect(lines.at(-1)).toMatch(/^Scheduling 2 jobs as .+$/);
   });
 
+  it('in one line which jobs leave an answer to a default that nobody chose', async () => {
+    const implicit = async (options: DistributedSchedulerOptions) =>
+      (await linesOfStart({ connection: database.url, migrate: true, ...options })).filter((line) => line.includes('implicit'));
+    expect(await implicit({})).toEqual([expect.stringMatching(/^1 job leaves owner, overlap or missed implicit: Jobs\.tidy \(owner, overlap\)\. .*strict: true/)]);
+    expect(await implicit({ defaults: { overlap: 'forbid' } })).toEqual([expect.stringContaining('Jobs.tidy (owner)')]);
+  });
+
   it('nothing with logging: false', async () => {
     expect(await linesOfStart({ connection: database.url, migrate: true, logging: false })).toEqual([]);
   });
@@ -79,6 +86,6 @@ describe('at its start the application says', () => {
       expect.stringMatching(/^No database is configured: started an embedded PostgreSQL on 127\.0\.0\.1:\d+ for this process alone\. .* Set DATABASE_URL or forRoot\(\{ connection \}\)/),
     ]);
     expect(lines[0]).toBe(ofServer[0]);
-    expect(lines).toHaveLength(lines.filter((line) => /embedded|next|Made partitions|Scheduling/.test(line)).length);
+    expect(lines).toHaveLength(lines.filter((line) => /embedded|next|implicit|Made partitions|Scheduling/.test(line)).length);
   });
 });

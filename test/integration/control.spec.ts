@@ -6,6 +6,7 @@ import {
   CancelledError,
   Cancels,
   DistributedCron,
+  DistributedCronHandler,
   Explanations,
   Flags,
   Inventory,
@@ -13,6 +14,7 @@ import {
   ManualRuns,
   Overrides,
   Pauses,
+  RunRefusedError,
   Skips,
   type CronRun,
   type DistributedCronOptions,
@@ -64,6 +66,28 @@ describe('run now', () => {
     const cancelled = nextEvent(one, 'run.cancelled');
     await one.get(Cancels).cancel('export', key.fireTime, OPS);
     await cancelled;
+  });
+
+  it('B38: from two tabs on two replicas, with a replay in a third, never runs two at once', async () => {
+    const [one, other] = await Promise.all([app(NEVER_DUE, {}, {}, true), app(NEVER_DUE, {}, {}, true)]);
+    const most = () => database.query<{ running: number }>(`select count(*)::integer as running from job_runs where status = 'running'`);
+    await database.query(
+      `insert into job_runs (job_name, fire_time, status, trigger, attempt, releases, next_attempt_at)
+       values ('export', date_trunc('second', now() - interval '1 hour'), 'queued', 'schedule', 3, 3, now())`,
+    );
+    const clicks = await Promise.allSettled([one, other, one, other].map((replica) => replica.get(ManualRuns).runNow('export', OPS)));
+    expect(clicks.filter(({ status }) => status === 'fulfilled').length).toBeLessThanOrEqual(1);
+    const open = async () => (await runs()).filter(({ status }) => status === 'running' || status === 'queued');
+    for (let left = await open(); left.length > 0; left = await open()) {
+      expect((await most())[0]!.running).toBeLessThanOrEqual(1);
+      const running = left.find(({ status }) => status === 'running');
+      // It may have ended between the two looks.
+      if (running) await one.get(Cancels).cancel('export', running.fire_time, OPS).catch((error: unknown) => expect(error).toBeInstanceOf(RunRefusedError));
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+    expect((await runs()).every(({ status }) => status === 'cancelled')).toBe(true);
+    // One was replayed; a click came before it started, or found it under way.
+    expect(seen.length).toBe(1 + clicks.filter(({ status }) => status === 'fulfilled').length);
   });
 
   it('says what is wrong with what was asked', async () => {
@@ -183,6 +207,28 @@ describe('an override', () => {
     await overrides.override('export', { timeZone: 'Europe/Berlin' }, OPS);
     expect((await one.get(Inventory).inventory())[0]).toMatchObject({ timeZone: 'Europe/Berlin', calendar: '{"exclude":["2030-12-25"]}' });
     expect(await one.get(Inventory).actions()).toHaveLength(1);
+  });
+});
+
+describe('a job made at run time', () => {
+  it('leaves out days, too; another calendar is another schedule, on every replica', async () => {
+    @Injectable()
+    class Reports {
+      @DistributedCronHandler('report')
+      report() {}
+    }
+    const replica = () => startApp(database, { providers: [Reports] }, { pollInterval: 200 });
+    const [one, other] = await Promise.all([replica(), replica()]);
+    const calendar = () => other.get(JobRegistry).get('acme')?.definition.schedule.calendar;
+    const made = nextEvent(other, 'job.scheduled');
+    await one.get(JobRegistry).add({ name: 'acme', cron: '0 4 * * *', handler: 'report', exclude: ['2030-12-25'] });
+    await made;
+    expect(calendar()).toBe('{"exclude":["2030-12-25"]}');
+    const changed = nextEvent(other, 'job.scheduled');
+    await one.get(JobRegistry).update('acme', { exclude: ['2030-12-26'] });
+    await changed;
+    expect(calendar()).toBe('{"exclude":["2030-12-26"]}');
+    await expect(one.get(Overrides).override('acme', { cron: '0 5 * * *' }, OPS)).rejects.toThrow('JobRegistry.update');
   });
 });
 

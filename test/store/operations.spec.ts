@@ -101,15 +101,18 @@ describe('an override', () => {
       expect(await stores.takeOvers.takeOver([job], 'A')).toEqual([]);
     }
     expect(await stored()).toMatchObject({ cron: OTHER });
-    expect(await claim(0)).toMatchObject({ verdict: 'outdated' });
+    expect(await claim(500)).toMatchObject({ verdict: 'outdated' });
   });
 
   it('goes along with a new name', async () => {
     await override();
+    await manual.add(A_RUN, OPS);
     const renamed = aJob('new-name', '* * * * * *', { previously: ['job'] });
     await starts('A', renamed);
     expect(await stores.takeOvers.takeOver([renamed], 'A')).toHaveLength(2);
     expect(await stored('new-name')).toMatchObject({ cron: OTHER, overridden_by: 'ops' });
+    // What somebody asked for is no occurrence that the new name could meet again.
+    expect(await stores.test.query(`select from job_runs where job_name = 'new-name'`)).toEqual([]);
   });
 
   it('ends when it is cleared: a declaration takes over again', async () => {
@@ -178,6 +181,7 @@ describe('a flag', () => {
     const [seen] = await stores.reaper.waiting([KNOWN], 10);
     await flags.set('exports', false, OPS);
     expect(await stores.reaper.waiting([KNOWN], 10)).toEqual([]);
+    expect(await stores.reaper.outlook(['job'])).toMatchObject({ nextAttempt: null });
     expect((await stores.claims.claimWaiting([{ ...seen!, overlap: 'forbid', leaseMs: 1_000, flag: 'exports' }], 'B')).answers).toEqual([]);
     await flags.set('exports', true, OPS);
     expect(await claimWaiting()).toHaveLength(1);
@@ -315,6 +319,14 @@ describe('a cancel', () => {
     await stores.test.query(`update job_runs set lease_until = now() - interval '1 second'`);
     expect(await stores.reaper.reap([KNOWN], 10)).toMatchObject([{ status: 'cancelled' }]);
     expect(await runs()).toMatchObject([{ status: 'cancelled', reason: 'cancelled by ops: because; the lease of A ran out', next_attempt_at: null }]);
+  });
+
+  it('of what runs ends as cancelled, also when nobody knows the job any more', async () => {
+    await claim(1);
+    await cancels.cancel(key(1), OPS);
+    await stores.test.query(`update job_runs set lease_until = now() - interval '1 second'`);
+    await stores.instances.orphanRunsOf(['job']);
+    expect(await runs()).toMatchObject([{ status: 'cancelled', next_attempt_at: null }]);
   });
 
   it.each([
