@@ -6,8 +6,10 @@ import { FlagStore } from '../../lib/store/flag.store.js';
 import { ManualRunStore, type ManualRun } from '../../lib/store/manual-run.store.js';
 import { OverrideStore } from '../../lib/store/override.store.js';
 import { PauseStore } from '../../lib/store/pause.store.js';
+import { queryOn } from '../../lib/store/query.js';
 import { SkipStore } from '../../lib/store/skip.store.js';
 import { aDue } from '../support/due.js';
+import { blocked, InsertGate } from '../support/gate.js';
 import { aJob } from '../support/job.js';
 import { aRun } from '../support/run.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
@@ -107,10 +109,13 @@ describe('an override', () => {
   it('goes along with a new name', async () => {
     await override();
     await manual.add(A_RUN, OPS);
+    await stores.test.query('update job_schedule set decided_until = $1', [secondsAgo(30)]);
     const renamed = aJob('new-name', '* * * * * *', { previously: ['job'] });
     await starts('A', renamed);
     expect(await stores.takeOvers.takeOver([renamed], 'A')).toHaveLength(2);
     expect(await stored('new-name')).toMatchObject({ cron: OTHER, overridden_by: 'ops' });
+    // Its occurrences go on: nothing was edited.
+    expect(await stores.test.query('select decided_until from job_schedule')).toEqual([{ decided_until: secondsAgo(30) }, { decided_until: secondsAgo(30) }]);
     // What somebody asked for is no occurrence that the new name could meet again.
     expect(await stores.test.query(`select from job_runs where job_name = 'new-name'`)).toEqual([]);
   });
@@ -256,6 +261,30 @@ describe('run now', () => {
     await stores.test.query(`update job_runs set status = 'done' where status = 'running'`);
     expect(await claimWaiting()).toHaveLength(1);
     expect(await claimWaiting()).toEqual([]);
+  });
+
+  it('B38: waits for a claim that is being written, and is refused because of it', async () => {
+    const gate = await InsertGate.shut(stores.test, 'A');
+    const claimed = claim(1);
+    let asked: Promise<Date>;
+    try {
+      await gate.reached();
+      asked = manual.add(A_RUN, OPS);
+      asked.catch(() => {});
+      await blocked(stores.test, 2);
+    } finally {
+      await gate.open();
+      await claimed;
+      await stores.test.query('drop trigger gate on job_runs');
+    }
+    expect(await claimed).toMatchObject({ verdict: 'claimed' });
+    await expect(asked).rejects.toThrow('under way on A');
+  });
+
+  it('takes the next free millisecond, and never that of an occurrence', async () => {
+    const insert = () => manual['insert'](queryOn(stores.database.coordination), A_RUN, secondsAgo(5), 'ops');
+    const places = [await insert(), await insert(), await insert()].map((fireTime) => fireTime.getTime() - secondsAgo(5).getTime());
+    expect(places).toEqual([1, 2, 3]);
   });
 
   it('B38: at no time two at once, though one is replayed while another is asked for', async () => {
