@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { runId } from '../domain/run.js';
 import type { CancelRequest } from '../store/job-schedule.store.js';
 import { FlagAnswers } from './flag-answers.js';
-import { InFlightRuns } from './in-flight-runs.js';
+import { InFlightRuns, type InFlightRun } from './in-flight-runs.js';
 
 /** Tells the handlers of this process that their runs are cancelled: by an operator, or because their flag was turned off. */
 @Injectable()
@@ -16,7 +16,7 @@ export class Cancellations {
 
   /** The flags that, turned off, cancel a run that is under way here. */
   get flags(): string[] {
-    return [...new Set(this.runs.list().flatMap(({ job: { flag, flagOff } }) => (flag !== null && flagOff === 'cancel' ? [flag] : [])))];
+    return [...new Set(this.stoppable.map(({ job }) => job.flag!))];
   }
 
   /** @param flagsOff what the table has as off; the provider is asked besides, and not waited for */
@@ -32,9 +32,13 @@ export class Cancellations {
   }
 
   private cancelRunsOf(off: ReadonlyMap<string | null, string>): void {
-    for (const run of this.runs.list()) {
-      const reason = run.job.flag !== null && run.job.flagOff === 'cancel' ? off.get(run.job.flag) : undefined;
+    for (const run of this.stoppable) {
+      const reason = off.get(run.job.flag);
       if (reason !== undefined) run.cancel(reason);
     }
+  }
+
+  private get stoppable(): InFlightRun[] {
+    return this.runs.list().filter(({ job: { flag, flagOff } }) => flag !== null && flagOff === 'cancel');
   }
 }

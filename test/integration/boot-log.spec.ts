@@ -75,6 +75,14 @@ describe('at its start the application says', () => {
     expect(await implicit({ defaults: { overlap: 'forbid' } })).toEqual([expect.stringContaining('Jobs.tidy (owner)')]);
   });
 
+  it('that an operator has put another schedule in place of the declared one', async () => {
+    await linesOfStart({ connection: database.url, migrate: true });
+    await database.query(`update job_schedule set cron = '0 4 * * *', overridden_at = now(), overridden_by = 'ops' where name = 'Jobs.tidy'`);
+    const lines = (await linesOfStart({ connection: database.url })).filter((line) => line.includes('operator') || line.includes('goes on as'));
+    expect(lines).toEqual([`Jobs.tidy is declared here as "@weekly" (UTC); an operator has put "0 4 * * *" (UTC) in its place, until that is cleared`]);
+    await database.query(`update job_schedule set cron = '@weekly', overridden_at = null`);
+  });
+
   it('nothing with logging: false', async () => {
     expect(await linesOfStart({ connection: database.url, migrate: true, logging: false })).toEqual([]);
   });
