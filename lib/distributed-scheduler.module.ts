@@ -10,8 +10,10 @@ import { KnownJobs } from './discovery/known-jobs.js';
 import { INSTANCE_ID, SCHEDULER_OPTIONS, SCHEDULER_OPTIONS_INPUT } from './distributed-scheduler.tokens.js';
 import { MissingForRootError } from './errors/missing-for-root.error.js';
 import { SchedulerEvents } from './events/scheduler-events.js';
+import { Cancellations } from './execution/cancellations.js';
 import { ClaimService } from './execution/claim.service.js';
 import { ExecutorService } from './execution/executor.service.js';
+import { FlagAnswers } from './execution/flag-answers.js';
 import { HeartbeatService } from './execution/heartbeat.service.js';
 import { InFlightRuns } from './execution/in-flight-runs.js';
 import { ReceiptService } from './execution/receipt.service.js';
@@ -32,8 +34,16 @@ import { PartitionsService } from './maintenance/partitions.service.js';
 import { ReaperService } from './maintenance/reaper.service.js';
 import { WaitingRuns } from './maintenance/waiting-runs.service.js';
 import { Backfills } from './operations/backfills.service.js';
+import { Cancels } from './operations/cancels.service.js';
 import { DeadLetters } from './operations/dead-letters.service.js';
+import { Explanations } from './operations/explanations.service.js';
+import { Flags } from './operations/flags.service.js';
+import { Inventory } from './operations/inventory.service.js';
+import { ManualRuns } from './operations/manual-runs.service.js';
+import { Overrides } from './operations/overrides.service.js';
+import { Pauses } from './operations/pauses.service.js';
 import { SchedulerService } from './operations/scheduler.service.js';
+import { Skips } from './operations/skips.service.js';
 import { asyncOptionsProviders } from './options/async-options.js';
 import { resolveSchedulerOptions, type ResolvedSchedulerOptions } from './options/resolve-options.js';
 import type { DistributedSchedulerAsyncOptions, DistributedSchedulerOptions } from './options/scheduler-options.js';
@@ -86,6 +96,8 @@ const SERVICES: Provider[] = [
   RunEndings,
   TimeLimits,
   LostClaims,
+  FlagAnswers,
+  Cancellations,
   ExecutorService,
   Timelines,
   ClaimOrder,
@@ -110,6 +122,9 @@ const SERVICES: Provider[] = [
   KeepAlive,
   SchedulerLifecycle,
 ];
+
+/** What operators do, one idea each. */
+const OPERATIONS = [Pauses, Overrides, Flags, Skips, ManualRuns, Cancels, Explanations, Inventory];
 
 /** Scheduled work inside the application, on every replica, once per occurrence. Import it once, in the root module. */
 @Module({})
@@ -137,8 +152,8 @@ export class DistributedSchedulerModule {
       module: DistributedSchedulerModule,
       global: true,
       imports: [DiscoveryModule],
-      providers: [...input, ...OPTIONS_PROVIDERS, ...STORE_PROVIDERS, ...SERVICES],
-      exports: PUBLIC_SERVICES,
+      providers: [...input, ...OPTIONS_PROVIDERS, ...STORE_PROVIDERS, ...SERVICES, ...OPERATIONS],
+      exports: [...PUBLIC_SERVICES, ...OPERATIONS],
     };
   }
 }

@@ -27,6 +27,7 @@ export const createJobRuns = (schema?: string) =>
           checkpoint       jsonb,
           earlier_attempts jsonb       not null default '[]',
           requested_by        text,
+          data                jsonb,
           cancel_requested_at timestamptz,
           cancel_reason       text,
           concurrency_group   text,
@@ -36,7 +37,9 @@ export const createJobRuns = (schema?: string) =>
           beside           boolean     not null default false,
           created_at       timestamptz not null default clock_timestamp(),
           constraint job_runs_once primary key (job_name, fire_time),
-          constraint job_runs_fire_time_in_whole_seconds check (mod(extract(epoch from fire_time), 1) = 0),
+          constraint job_runs_fire_time_in_whole_seconds check (
+            case when trigger = 'manual' then mod(extract(epoch from fire_time) * 1000, 1) = 0 and mod(extract(epoch from fire_time), 1) <> 0
+                 else mod(extract(epoch from fire_time), 1) = 0 end),
           constraint job_runs_times_are_finite check (
             isfinite(lease_until) and isfinite(next_attempt_at) and isfinite(started_at) and isfinite(finished_at)
             and isfinite(gap_from)),

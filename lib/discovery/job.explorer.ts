@@ -30,6 +30,7 @@ export class JobExplorer {
     const jobs = this.jobs(problems);
     const handlers = this.runTimeHandlers(problems);
     problems.push(...problemsOfFormerNames(jobs));
+    if (this.options.strict) problems.push(...implicitJobs(jobs).map(({ declaredBy, name, implicit }) => `${declaredBy}: job "${name}" leaves ${implicit.join(', ')} implicit, and strict is on: say it.`));
     if (problems.length > 0) throw new InvalidJobsError(problems);
     return { jobs, handlers };
   }
@@ -88,6 +89,11 @@ export class JobExplorer {
     }
     return handlers;
   }
+}
+
+/** Those that leave an answer to a default that nobody chose. */
+function implicitJobs(jobs: readonly RegisteredJob[]): JobDefinition[] {
+  return jobs.map(({ definition }) => definition).filter(({ implicit }) => implicit.length > 0);
 }
 
 /** A name that is declared has not been given up. */

@@ -22,9 +22,12 @@ export class CronRun {
   readonly fireTime: Date;
   /** 1, 2, … */
   readonly attempt: number;
-  /** `schedule`: at its time. `catch-up`: later, after a gap. `backfill`: because an operator asked for it. */
+  /**
+   * `schedule`: at its time. `catch-up`: later, after a gap. `backfill`: because an operator asked for past occurrences.
+   * `manual`: because somebody asked for a run; its fire time is when.
+   */
   readonly trigger: RunTrigger;
-  /** What a job made at run time was given for its handler; undefined for one that the code declares. */
+  /** What a job made at run time, or this run when somebody asked for it, was given for the handler; undefined otherwise. */
   readonly data: unknown;
   /**
    * Aborts when the run is no longer this process' (`signal.reason` is a `LeaseLostError`), when it has taken the time its job

@@ -6,6 +6,12 @@ export type OverlapPolicy = 'forbid' | 'allow';
 /** What happens to occurrences nobody could run in time. */
 export type MissedPolicy = 'skip' | 'once' | 'all';
 
+/** What becomes of a run that is under way when its job's flag is turned off. */
+export type FlagOffPolicy = 'finish' | 'cancel';
+
+/** What a job had better say itself. */
+export type ImplicitOption = 'owner' | 'overlap' | 'missed';
+
 /** Milliseconds to wait before an attempt, given how many attempts have failed so far (1, 2, …). */
 export type BackoffFunction = (failedAttempts: number) => number;
 
@@ -42,6 +48,9 @@ export interface JobPolicies {
   readonly timeoutMs: number | null;
   /** From this on its lease is renewed no more. */
   readonly maxRunTimeMs: number;
+  /** The feature flag that has to be on for a start; null for none. */
+  readonly flag: string | null;
+  readonly flagOff: FlagOffPolicy;
 }
 
 /** A named schedule with its policies, as declared by the code of this instance. */
@@ -49,6 +58,8 @@ export interface JobDefinition extends JobPolicies {
   readonly name: string;
   readonly schedule: Schedule;
   readonly owner: string | null;
+  /** What neither the job nor the module's defaults say. */
+  readonly implicit: readonly ImplicitOption[];
   /** Names it had before, newest first. */
   readonly previously: readonly string[];
   /** What a job made at run time was given for its handler. */

@@ -7,6 +7,7 @@ export interface ReplacedSchedule {
   readonly name: string;
   readonly cron: string;
   readonly timeZone: string;
+  readonly calendar: string | null;
   readonly decidedUntil: number;
 }
 
@@ -21,9 +22,9 @@ export function planReplaced(replaced: ReplacedSchedule, decided: readonly Decid
 }
 
 /** A person, or a newer version of this library, may have stored what this one cannot read. */
-function readable({ cron, timeZone, name }: ReplacedSchedule): Schedule | null {
+function readable({ cron, timeZone, calendar, name }: ReplacedSchedule): Schedule | null {
   try {
-    return compileSchedule(cron, timeZone, name);
+    return compileSchedule(cron, timeZone, name, calendar);
   } catch {
     return null;
   }

@@ -7,8 +7,8 @@ export interface RunKey {
 /** Where a run stands; see DESIGN.md, "The path of one occurrence". */
 export type RunStatus = 'queued' | 'running' | 'done' | 'failed' | 'orphaned' | 'dead' | 'skipped' | 'cancelled';
 
-/** What caused a run to exist: the schedule at its time, the schedule after a gap, or an operator's backfill. */
-export type RunTrigger = 'schedule' | 'catch-up' | 'backfill';
+/** What caused a run to exist: the schedule at its time, the schedule after a gap, an operator's backfill, or a person. */
+export type RunTrigger = 'schedule' | 'catch-up' | 'backfill' | 'manual';
 
 /** Why an occurrence did not run. */
 export type SkipReason =
@@ -30,6 +30,8 @@ export interface OwnedRun extends RunKey {
   readonly trigger: RunTrigger;
   /** It may run beside others of its job, and others beside it, whatever the job's overlap policy says. */
   readonly beside: boolean;
+  /** Of a run that was given its own. */
+  readonly data?: unknown;
   readonly instanceId: string;
   readonly leaseMs: number;
   /** By the database's clock. */

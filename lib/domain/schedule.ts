@@ -1,3 +1,5 @@
+import { readCalendar } from './calendar.js';
+import { withCalendar } from './calendar-schedule.js';
 import { firingIn } from './clock-change.js';
 import { clockChangesOf, type ClockChange } from './clock-change-preview.js';
 import { countMatches, firstMatch, lastMatch } from './cron-calendar.js';
@@ -13,6 +15,8 @@ export interface Schedule {
   readonly expression: string;
   /** The IANA name, in the spelling of the tz database. */
   readonly timeZone: string;
+  /** What `startAt`, `endAt` and `exclude` leave out, as text that is the same for the same fire times; null for nothing. */
+  readonly calendar: string | null;
   /** What its owner should be told at start-up; empty for most. */
   readonly warnings: readonly string[];
   /** The first fire time strictly after an instant. Null past the end of time. */
@@ -29,11 +33,16 @@ export interface Schedule {
 
 /**
  * @param jobName spreads `H`
+ * @param calendar from {@link Schedule.calendar}
  * @throws {InvalidCronExpressionError} when the expression cannot be read or never fires
  * @throws {InvalidTimeZoneError} when the zone is not an IANA region
+ * @throws {InvalidCalendarError} when the calendar cannot be read, or leaves no fire time
  */
-export function compileSchedule(expression: string, timeZone: string, jobName?: string): Schedule {
-  return new ZonedSchedule(parseCronExpression(expression, { jobName }), timeZoneOf(timeZone));
+export function compileSchedule(expression: string, timeZone: string, jobName?: string, calendar: string | null = null): Schedule {
+  const zone = timeZoneOf(timeZone);
+  const cron = parseCronExpression(expression, { jobName });
+  const schedule = new ZonedSchedule(cron, zone);
+  return calendar === null ? schedule : withCalendar(schedule, readCalendar(calendar), cron.days, zone);
 }
 
 /** Where, and for which job, an expression is read: what takes it throws `InvalidCronExpressionError` and `InvalidTimeZoneError`. */
@@ -81,6 +90,7 @@ const END_OF_TIME_MS = 8.64e15;
 class ZonedSchedule implements Schedule {
   readonly expression: string;
   readonly timeZone: string;
+  readonly calendar = null;
   readonly warnings: readonly string[];
 
   constructor(

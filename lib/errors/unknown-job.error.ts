@@ -1,21 +1,24 @@
 import { SchedulerError } from './scheduler.error.js';
 
+const WHY = {
+  missing: (name: string) => `There is no job "${name}".`,
+  'declared by code': (name: string) =>
+    `Job "${name}" is declared by code: change its decorator, or pause it; only jobs made with JobRegistry.add can be changed here.`,
+  'made at run time': (name: string) => `Job "${name}" was made at run time: change it with JobRegistry.update.`,
+};
+
 /** A job was named that is not there, or not known where it has to be, or that the named operation can't change. */
 export class UnknownJobError extends SchedulerError {
   /** @param why the names of the jobs that are known where this one is not, if that is why */
   constructor(
     readonly jobName: string,
-    why: 'missing' | 'declared by code' | readonly string[],
+    why: keyof typeof WHY | readonly string[],
   ) {
-    super(reason(jobName, why));
+    super(typeof why === 'string' ? WHY[why](jobName) : unknownHere(jobName, why));
   }
 }
 
-function reason(jobName: string, why: 'missing' | 'declared by code' | readonly string[]): string {
-  if (why === 'missing') return `There is no job "${jobName}".`;
-  if (why === 'declared by code') {
-    return `Job "${jobName}" is declared by code: change its decorator, or pause it; only jobs made with JobRegistry.add can be changed here.`;
-  }
-  const there = why.length > 0 ? why.map((name) => `"${name}"`).join(', ') : 'none';
-  return `There is no job "${jobName}" on this instance; there ${why.length === 1 ? 'is' : 'are'} ${there}. Ask an instance whose code declares it.`;
+function unknownHere(jobName: string, known: readonly string[]): string {
+  const there = known.length > 0 ? known.map((name) => `"${name}"`).join(', ') : 'none';
+  return `There is no job "${jobName}" on this instance; there ${known.length === 1 ? 'is' : 'are'} ${there}. Ask an instance whose code declares it.`;
 }

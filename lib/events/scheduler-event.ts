@@ -45,6 +45,8 @@ export type SchedulerFact =
   | ({ readonly type: 'run.abandoned' } & AttemptFacts)
   /** Handed back: by a stopping instance, or because the answer to its claim was lost. Another starts it at once. */
   | ({ readonly type: 'run.released' } & AttemptFacts)
+  /** Its handler was told to stop, and has: somebody cancelled the run, or turned its flag off. */
+  | ({ readonly type: 'run.cancelled'; readonly reason: string } & AttemptFacts)
   /** The occurrence has a row that says why it did not run. */
   | ({ readonly type: 'run.skipped'; readonly reason: string } & RunKey)
   /** The occurrence has a row and waits for its turn: from a backfill, or because a backfill's run was in its way. */
@@ -71,6 +73,8 @@ export type SchedulerFact =
   | { readonly type: 'job.unscheduled'; readonly jobName: string }
   /** At boot: live instances of another version hold a job to another schedule, or name, than the code here declares. */
   | { readonly type: 'job.contested'; readonly jobName: string; readonly declared: string; readonly holds: string }
+  /** At boot: an operator has put another schedule in place of the one that the code here declares. */
+  | { readonly type: 'job.overridden'; readonly jobName: string; readonly declared: string; readonly holds: string }
   /** A job is stored in a way that this version can't read; it is left to others. */
   | { readonly type: 'job.unreadable'; readonly jobName: string; readonly problem: string }
   /** No live instance declares these jobs any more; `perhapsNow` is a job with the same schedule. */

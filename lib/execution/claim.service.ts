@@ -10,6 +10,7 @@ import { ClaimStore, type ClaimAnswer, type ClaimAnswers, type ClaimVerdict, typ
 import type { JobRun } from '../store/job-run.entity.js';
 import type { Receipt } from '../store/receipt.entity.js';
 import { isRefusal } from '../store/sql-state.js';
+import { FlagAnswers } from './flag-answers.js';
 import { JOB_RUN_REPOSITORY, RECEIPT_REPOSITORY } from '../store/store.tokens.js';
 import { LostClaims, type PossibleClaim } from './lost-claims.js';
 
@@ -39,6 +40,7 @@ export class ClaimService {
     private readonly events: SchedulerEvents,
     private readonly lost: LostClaims,
     @Inject(INSTANCE_ID) private readonly instanceId: string,
+    private readonly flags: FlagAnswers,
     @Inject(JOB_RUN_REPOSITORY) private readonly runs: Repository<JobRun>,
     @Inject(RECEIPT_REPOSITORY) private readonly receipts: Repository<Receipt>,
   ) {}
@@ -47,15 +49,19 @@ export class ClaimService {
   async claimDue(candidates: readonly Candidate[]): Promise<ClaimResult> {
     if (candidates.length === 0) return { owned: [], verdicts: [] };
     const jobs = new Map(candidates.map(({ job }) => [job.name, job]));
+    const off = await this.flags.off(candidates.map(({ job }) => job.flag));
     const due = candidates.map(({ job, fireTime, startsAt, byHand = false }) => ({
       jobName: job.name,
       fireTime: new Date(fireTime),
       startsAt: new Date(startsAt),
       cron: job.schedule.expression,
       timeZone: job.schedule.timeZone,
+      calendar: job.schedule.calendar,
       overlap: job.overlap,
       leaseMs: job.leaseMs,
       byHand,
+      flag: job.flag,
+      off: off.get(job.flag) ?? null,
     }));
     const answered = await this.ask(jobs, due.map((one) => ({ ...one, attempt: 1 })), () => this.store.claimDue(due, this.instanceId));
     const verdicts = new Map(answered.answers.map((answer) => [key(answer), answer.verdict]));
@@ -64,9 +70,10 @@ export class ClaimService {
 
   /** Claims runs that wait for their next attempt, or for their first after a gap. */
   async claimWaiting(waiting: readonly Pick<WaitingRun, 'jobName' | 'fireTime' | 'attempt' | 'placeNeededAt'>[], jobs: ReadonlyMap<string, JobDefinition>): Promise<readonly OwnedRun[]> {
+    const off = await this.flags.off(waiting.map(({ jobName }) => jobs.get(jobName)?.flag ?? null));
     const known = waiting.flatMap((run) => {
       const job = jobs.get(run.jobName);
-      return job ? [{ ...run, overlap: job.overlap, leaseMs: job.leaseMs }] : [];
+      return job ? [{ ...run, overlap: job.overlap, leaseMs: job.leaseMs, flag: job.flag, off: off.get(job.flag) ?? null }] : [];
     });
     if (known.length === 0) return [];
     return (await this.ask(jobs, known.map((run) => ({ ...run, attempt: run.attempt + 1 })), () => this.store.claimWaiting(known, this.instanceId))).owned;
@@ -115,6 +122,7 @@ export class ClaimService {
       releases: answer.releases ?? 0,
       trigger: answer.trigger!,
       beside: answer.beside,
+      data: answer.data ?? undefined,
       instanceId: this.instanceId,
       leaseMs,
       leaseUntil: answer.leaseUntil!,

@@ -118,7 +118,7 @@ export class ExecutorService {
       },
       attempt,
       trigger,
-      data: definition.data,
+      data: run.owned.data ?? definition.data,
       signal: run.signal,
       leaseUntil: () => run.leaseUntil,
     });

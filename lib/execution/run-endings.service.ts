@@ -59,6 +59,8 @@ export class RunEndings {
         return this.events.emit({ type: 'run.completed', ...facts, durationMs });
       case 'released':
         return this.events.emit({ type: 'run.released', ...facts });
+      case 'cancelled':
+        return this.events.emit({ type: 'run.cancelled', ...facts, reason: outcome.reason });
       case 'retry':
         return this.events.emit({ type: 'run.failed', ...facts, durationMs, error: outcome.error, retryInMs: outcome.delayMs });
       case 'dead':
@@ -71,6 +73,8 @@ function endingOf(outcome: Exclude<Outcome, { kind: 'done' }>): Ending {
   switch (outcome.kind) {
     case 'released':
       return { status: 'queued', reason: 'released by a stopping instance', error: null, retryInMs: 0, releases: 1 };
+    case 'cancelled':
+      return { status: 'cancelled', reason: outcome.reason, error: null, retryInMs: null, releases: 0 };
     case 'retry':
       return { status: 'failed', reason: null, error: outcome.error, retryInMs: outcome.delayMs, releases: 0 };
     case 'dead':

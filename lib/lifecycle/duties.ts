@@ -80,6 +80,7 @@ export class Duties {
       case 'job.scheduled':
         return this.ticker.wake();
       case 'run.completed':
+      case 'run.cancelled':
       case 'run.dead':
       case 'run.cancelled':
       case 'run.abandoned':

@@ -3,7 +3,7 @@ import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
 import type { JobDefinition } from '../domain/job-definition.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
-import { clockChangeLine, clockChangesSummary, jobLine } from './job-wording.js';
+import { clockChangeLine, clockChangesSummary, implicitLine, jobLine } from './job-wording.js';
 import { wordingOf, type LogLine } from './wording.js';
 
 const A_YEAR_MS = 365 * 86_400_000;
@@ -36,6 +36,8 @@ export class SchedulerLogger {
       this.say(jobLine(job, now));
       for (const warning of job.schedule.warnings) this.warn(`${job.name}: ${warning}`);
     }
+    const implicit = jobs.filter((job) => job.implicit.length > 0);
+    if (implicit.length > 0) this.warn(implicitLine(implicit));
     if (this.options.logging) this.foretell(jobs, now.getTime());
   }
 

@@ -92,6 +92,8 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
         level: 'warn',
         text: `${event.jobName} is declared here as ${event.declared}, and goes on as ${event.holds} until the last instance that declares that is gone`,
       };
+    case 'job.overridden':
+      return { level: 'warn', text: `${event.jobName} is declared here as ${event.declared}; an operator has put ${event.holds} in its place, until that is cleared` };
     case 'job.unreadable':
       return { level: 'error', text: `${event.jobName} is stored in a way that this instance cannot read, and is left to others: ${event.problem}` };
     case 'job.unregistered':

@@ -90,7 +90,7 @@ export class ReaperService {
 
   private report({ jobName, fireTime, attempt, status, claimedBy, overdueMs }: ReapedRun): void {
     this.events.emit({ type: 'run.orphaned', jobName, fireTime, attempt, claimedBy, overdueMs });
-    if (status === 'orphaned') return;
+    if (status !== 'dead') return;
     const message = `The lease of ${claimedBy} ran out in the last attempt.`;
     this.events.emit({ type: 'run.dead', jobName, fireTime, attempt, error: { name: 'LeaseExpired', message, stack: null } });
   }

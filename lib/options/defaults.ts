@@ -1,6 +1,8 @@
-import type { MissedPolicy, OverlapPolicy, RetryableFunction } from '../domain/job-definition.js';
+import type { FlagOffPolicy, MissedPolicy, OverlapPolicy, RetryableFunction } from '../domain/job-definition.js';
 import { backoff } from './backoff-rule.js';
 import type { DistributedCronOptions } from './job-options.js';
+import { days, instantOption } from './calendar-rules.js';
+import { featureFlags } from './feature-flags.js';
 import { anything, duration, flag, functionOf, integer, names, oneOf, schemaName, text } from './option-rules.js';
 import type { OptionTable, Values } from './read-options.js';
 import type { DistributedSchedulerOptions } from './scheduler-options.js';
@@ -14,6 +16,9 @@ const TIMER = { atMost: '24d', whyMost: 'timers take no more' } as const;
 
 const POLICIES = {
   timeZone: { rule: text(100), byDefault: 'UTC' },
+  exclude: { rule: days },
+  flag: { rule: text(200) },
+  flagOff: { rule: oneOf<FlagOffPolicy>('finish', 'cancel'), byDefault: 'finish' },
   overlap: { rule: oneOf<OverlapPolicy>('forbid', 'allow'), byDefault: 'forbid' },
   missed: { rule: oneOf<MissedPolicy>('skip', 'once', 'all'), byDefault: 'once' },
   catchUpWindow: { rule: duration(), byDefault: 24 * HOUR },
@@ -35,6 +40,8 @@ export const JOB_OPTIONS = {
   name: { rule: text(200) },
   previously: { rule: names },
   owner: { rule: text(200) },
+  startAt: { rule: instantOption },
+  endAt: { rule: instantOption },
   ...POLICIES,
 } as const satisfies Record<keyof DistributedCronOptions, OptionTable[string]>;
 
@@ -56,6 +63,8 @@ export const MODULE_OPTIONS = {
   maxClockSkew: { rule: duration({ atLeast: '100ms', whyLeast: 'the clocks cannot be compared much better' }), byDefault: 5 * SECOND },
   blockedAfter: { rule: duration({ atLeast: '100ms', whyLeast: 'every event loop stands still for that long now and then', ...TIMER }), byDefault: 5 * SECOND },
   shutdownTimeout: { rule: duration(TIMER), byDefault: 20 * SECOND },
+  featureFlags: { rule: featureFlags },
+  strict: { rule: flag, byDefault: false },
   enabled: { rule: flag, byDefault: true },
   logging: { rule: flag, byDefault: true },
 } as const satisfies Record<keyof DistributedSchedulerOptions, OptionTable[string]>;

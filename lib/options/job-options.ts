@@ -1,5 +1,5 @@
 import type { Duration } from '../domain/duration.js';
-import type { BackoffFunction, MissedPolicy, OverlapPolicy, RetryableFunction } from '../domain/job-definition.js';
+import type { BackoffFunction, FlagOffPolicy, MissedPolicy, OverlapPolicy, RetryableFunction } from '../domain/job-definition.js';
 
 /**
  * How long to wait before a failed run's next attempt: a fixed time, a growing one (doubling from `delay` up to `max`,
@@ -25,6 +25,23 @@ export interface DistributedCronOptions {
   previously?: string | readonly string[];
   /** IANA zone the expression is read in. @default 'UTC' */
   timeZone?: string;
+  /** The job fires at this instant at the earliest: a Date, or ISO 8601 with an offset. */
+  startAt?: Date | string;
+  /** It fires before this instant only. */
+  endAt?: Date | string;
+  /**
+   * Days, in the job's zone, on which it does not fire: dates (`'2026-12-25'`) and cron expressions that name days only
+   * (`'* * 25 12 *'`); at most 1000. What is left out is no occurrence: it is neither skipped nor missed. An `exclude`
+   * that leaves nothing is refused.
+   */
+  exclude?: string | readonly string[];
+  /**
+   * A feature flag, asked in the claim itself: off, what comes due is recorded as skipped (`flag off: name`), and what
+   * waits for an attempt waits on. One that `job_flags` does not have is on; a `FeatureFlags` provider may say that it is off, too.
+   */
+  flag?: string;
+  /** What becomes of a run that is under way when `flag` is turned off, within about a `pollInterval`. @default 'finish' */
+  flagOff?: FlagOffPolicy;
   /** The team that answers for the job. */
   owner?: string;
   /**

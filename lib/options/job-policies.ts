@@ -22,6 +22,8 @@ export function resolvePolicies(own: Partial<JobValues>, defaults: ResolvedJobDe
     budgetMs: all.budget ?? null,
     timeoutMs: all.timeout ?? null,
     maxRunTimeMs: all.maxRunTime,
+    flag: own.flag ?? defaults.flag ?? null,
+    flagOff: all.flagOff,
   };
 }
 

@@ -1,6 +1,7 @@
-import type { JobDefinition } from '../domain/job-definition.js';
+import { calendarText } from '../domain/calendar.js';
+import type { ImplicitOption, JobDefinition } from '../domain/job-definition.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
-import { JOB_OPTIONS, type ResolvedJobDefaults } from './defaults.js';
+import { JOB_OPTIONS, type JobValues, type ResolvedJobDefaults } from './defaults.js';
 import type { DistributedCronOptions } from './job-options.js';
 import { problemsBetween, resolvePolicies } from './job-policies.js';
 import { expected } from './option-rules.js';
@@ -33,7 +34,7 @@ export function resolveJob(declaration: JobDeclaration): JobDefinition {
   const { values, problems } = readOptions(options, JOB_OPTIONS, '');
   const name = values.name ?? defaultName;
   const policies = resolvePolicies(values, defaults);
-  const { schedule, problems: unread } = readSchedule(expression, values.timeZone ?? defaults.timeZone ?? 'UTC', name);
+  const { schedule, problems: unread } = readSchedule(expression, values.timeZone ?? defaults.timeZone ?? 'UTC', name, calendarOf(values, defaults));
   const all = [...problems, ...problemsOfDefaultName(options, defaultName), ...unread, ...problemsBetween(options, values, policies)];
   if (all.length > 0 || schedule === null) {
     const named = name === declaredBy || (options.name !== undefined && values.name === undefined) ? '' : `job "${name}": `;
@@ -41,7 +42,15 @@ export function resolveJob(declaration: JobDeclaration): JobDefinition {
   }
   const { owner = null, previously = [] } = values;
   if (previously.includes(name)) throw new InvalidOptionsError([`${declaredBy}: previously: "${name}" is the job's name now.`]);
-  return Object.freeze({ name, schedule, owner, previously, data, declaredBy, ...policies });
+  return Object.freeze({ name, schedule, owner, previously, data, declaredBy, implicit: implicitOf({ ...defaults, ...values }), ...policies });
+}
+
+function calendarOf({ startAt, endAt, exclude }: Partial<JobValues>, defaults: ResolvedJobDefaults): string | null {
+  return calendarText({ startAt, endAt, exclude: exclude ?? defaults.exclude });
+}
+
+function implicitOf(values: Partial<JobValues>): ImplicitOption[] {
+  return (['owner', 'overlap', 'missed'] as const).filter((name) => values[name] === undefined);
 }
 
 function problemsOfDefaultName(options: DistributedCronOptions, defaultName: string): string[] {

@@ -1,9 +1,10 @@
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import { JOB_DEFAULT_OPTIONS, MODULE_OPTIONS, type ResolvedJobDefaults } from './defaults.js';
+import type { FeatureFlags } from './feature-flags.js';
 import { problemsBetween, resolvePolicies } from './job-policies.js';
 import { expected } from './option-rules.js';
 import { defaultsOf, readOptions } from './read-options.js';
-import { problemsOfZone } from './read-schedule.js';
+import { problemsOfExclude, problemsOfZone } from './read-schedule.js';
 import { resolveConnection, type ConnectionSource, type Environment } from './resolve-connection.js';
 import type { DistributedSchedulerOptions } from './scheduler-options.js';
 
@@ -23,6 +24,9 @@ export interface ResolvedSchedulerOptions {
   readonly maxClockSkewMs: number;
   readonly blockedAfterMs: number;
   readonly shutdownTimeoutMs: number;
+  /** Null: the table alone decides. */
+  readonly featureFlags: FeatureFlags | null;
+  readonly strict: boolean;
   readonly enabled: boolean;
   readonly logging: boolean;
 }
@@ -54,6 +58,8 @@ export function resolveSchedulerOptions(given: DistributedSchedulerOptions | und
     maxClockSkewMs: all.maxClockSkew,
     blockedAfterMs: all.blockedAfter,
     shutdownTimeoutMs: all.shutdownTimeout,
+    featureFlags: all.featureFlags ?? null,
+    strict: all.strict,
     enabled: all.enabled,
     logging: all.logging,
   });
@@ -65,7 +71,8 @@ function readJobDefaults(given: unknown): { values: ResolvedJobDefaults; problem
   const { values, problems } = readOptions(given, JOB_DEFAULT_OPTIONS, 'defaults.');
   const between = problemsBetween(given, values, resolvePolicies(values, {})).map((problem) => `defaults: ${problem}`);
   const ofZone = problemsOfZone(values.timeZone ?? 'UTC').map((problem) => `defaults.timeZone: ${problem}`);
-  return { values, problems: [...problems, ...between, ...ofZone] };
+  const ofDays = problemsOfExclude(values.exclude).map((problem) => `defaults: ${problem}`);
+  return { values, problems: [...problems, ...between, ...ofZone, ...ofDays] };
 }
 
 function isObject(value: unknown): value is object {

@@ -76,7 +76,8 @@ function problemsOfStoring(options: object, data: unknown): string[] {
   return [...functions, ...renamed, ...problemsOfData(data)];
 }
 
-function problemsOfData(data: unknown): string[] {
+/** What is wrong with what a handler is to get. */
+export function problemsOfData(data: unknown): string[] {
   if (data === undefined) return [];
   try {
     const json = JSON.stringify(data) as string | undefined;

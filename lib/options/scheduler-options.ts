@@ -1,13 +1,14 @@
 import type { FactoryProvider, InjectionToken, ModuleMetadata, Type } from '@nestjs/common';
 import type { DataSource, DataSourceOptions } from 'typeorm';
 import type { Duration } from '../domain/duration.js';
+import type { FeatureFlags } from './feature-flags.js';
 import type { DistributedCronOptions } from './job-options.js';
 
 /** TypeORM's options for PostgreSQL. `type` may be left out. */
 export type PostgresConnection = Partial<Extract<DataSourceOptions, { type: 'postgres' }>>;
 
 /** Job options that can be given once for all jobs. */
-export type JobDefaults = Omit<DistributedCronOptions, 'name' | 'previously' | 'owner'>;
+export type JobDefaults = Omit<DistributedCronOptions, 'name' | 'previously' | 'owner' | 'startAt' | 'endAt'>;
 
 /** Options of `DistributedSchedulerModule.forRoot()`. Durations are milliseconds or strings such as `'30s'`. */
 export interface DistributedSchedulerOptions {
@@ -56,6 +57,14 @@ export interface DistributedSchedulerOptions {
   blockedAfter?: Duration;
   /** How long a stopping instance waits for its running handlers before it aborts them. @default '20s' */
   shutdownTimeout?: Duration;
+  /**
+   * The application's own feature flags, for jobs with a `flag`: with `forRootAsync`, any service of the application. A
+   * flag is on when neither this nor the table `job_flags` says that it is off.
+   * @default the table alone
+   */
+  featureFlags?: FeatureFlags;
+  /** True: a job that leaves its `owner`, `overlap` or `missed` implicit fails the start; otherwise one line warns of them. @default false */
+  strict?: boolean;
   /**
    * False: the instance registers its jobs and serves the injectable services, but claims nothing and takes no schedule
    * over: it follows the one that holds. @default true

@@ -43,11 +43,12 @@ export function followedJob(
 function followDeclared(stored: StoredJob, declared: RegisteredJob): Followed {
   if (stored.yieldsTo !== null) return { kind: 'waiting', job: declared };
   if (isAsDeclared(stored, declared)) return { kind: 'scheduled', job: declared };
-  const schedule = compileSchedule(stored.cron, stored.timeZone, stored.name);
+  const schedule = compileSchedule(stored.cron, stored.timeZone, stored.name, stored.calendar);
   return { kind: 'scheduled', job: { ...declared, definition: { ...declared.definition, schedule } } };
 }
 
 /** True when the job has the name and the schedule that this instance's code declares. */
 export function isAsDeclared(stored: StoredJob, { definition: { schedule } }: RegisteredJob): boolean {
-  return stored.yieldsTo === null && stored.cron === schedule.expression && stored.timeZone === schedule.timeZone;
+  const { cron, timeZone, calendar, yieldsTo } = stored;
+  return yieldsTo === null && cron === schedule.expression && timeZone === schedule.timeZone && calendar === schedule.calendar;
 }

@@ -34,7 +34,8 @@ export class FollowedSchedules {
 
   /** The start is over: tells what holds against the code here, and from now on every change. */
   started(): void {
-    for (const stored of this.contested.values()) this.tellContest(stored);
+    for (const stored of this.contested.values()) this.tell('job.contested', stored);
+    for (const stored of this.taken.values()) if (isOverridden(stored) && this.known.declaredJob(stored.name)) this.tell('job.overridden', stored);
     this.starting = false;
   }
 
@@ -55,7 +56,7 @@ export class FollowedSchedules {
     this.contests++;
     const before = this.contested.get(name);
     const declared = this.known.declaredJob(name);
-    if (declared && !stored.runTime && !isAsDeclared(stored, declared)) this.contested.set(name, stored);
+    if (declared && !stored.runTime && !isAsDeclared(stored, declared) && !isOverridden(stored)) this.contested.set(name, stored);
     else this.contested.delete(name);
     const followed = followedJob(stored, declared, this.known.declared.handlers, this.options);
     if (followed.kind === 'scheduled') return this.schedule(followed.job, stored, before);
@@ -77,9 +78,9 @@ export class FollowedSchedules {
     if (!this.starting || was !== null) this.events.emit({ type: 'job.scheduled', jobName: stored.name, schedule, was });
   }
 
-  private tellContest(stored: StoredJob): void {
+  private tell(type: 'job.contested' | 'job.overridden', stored: StoredJob): void {
     const { expression, timeZone } = this.known.declaredJob(stored.name)!.definition.schedule;
-    this.events.emit({ type: 'job.contested', jobName: stored.name, declared: inWords(expression, timeZone), holds: wordsOf(stored) });
+    this.events.emit({ type, jobName: stored.name, declared: inWords(expression, timeZone), holds: wordsOf(stored) });
   }
 }
 
@@ -89,9 +90,16 @@ function isSame(one: StoredJob, other: StoredJob): boolean {
     one.revision === other.revision &&
     one.cron === other.cron &&
     one.timeZone === other.timeZone &&
+    one.calendar === other.calendar &&
+    one.overridden === other.overridden &&
     one.yieldsTo === other.yieldsTo &&
     one.removed === other.removed
   );
+}
+
+/** An operator's schedule holds: there is nothing to take over. */
+function isOverridden({ overridden, yieldsTo, runTime }: StoredJob): boolean {
+  return overridden && yieldsTo === null && runTime === null;
 }
 
 function wordsOf({ cron, timeZone, yieldsTo }: StoredJob): string {

@@ -2,6 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
 import { describeError } from '../domain/stored-error.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
+import { Cancellations } from '../execution/cancellations.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { DatabaseTime } from '../runtime/database-time.js';
 import { Loop } from '../runtime/loop.js';
@@ -36,6 +37,7 @@ export class ScheduleFollower {
     private readonly takeOvers: TakeOverStore,
     private readonly unregistered: UnregisteredJobs,
     private readonly backfills: BackfillService,
+    private readonly cancellations: Cancellations,
     private readonly time: DatabaseTime,
     events: SchedulerEvents,
   ) {
@@ -66,6 +68,11 @@ export class ScheduleFollower {
     await this.loop.stop();
   }
 
+  /** Something was seen that has changed. */
+  wake(): void {
+    this.loop.wake();
+  }
+
   /** The job was seen to be another by now. */
   lookAt(jobName: string): void {
     this.doubtful.add(jobName);
@@ -76,8 +83,9 @@ export class ScheduleFollower {
   async follow(): Promise<number> {
     const sentAt = monotonicNow();
     const doubtful = [...this.doubtful];
-    const { databaseNow, present, company, backfilling, jobs } = await this.schedules.lookIn(this.presence.facts, this.seen, doubtful);
+    const { databaseNow, present, company, backfilling, jobs, ...asked } = await this.schedules.lookIn(this.presence.facts, this.seen, doubtful, this.cancellations.flags);
     this.time.observe(databaseNow, sentAt);
+    this.cancellations.apply(asked);
     if (backfilling) this.backfills.wake();
     if (!present) await this.presence.announceAgain();
     this.take(jobs);

@@ -62,10 +62,11 @@ export class CatchUpStore {
        where  name = $1
        and    cron = $2
        and    time_zone = $3
+       and    calendar is not distinct from $4
        and    yields_to is null
        and    removed_at is null
        for    no key update`,
-      [job.name, job.schedule.expression, job.schedule.timeZone],
+      [job.name, job.schedule.expression, job.schedule.timeZone, job.schedule.calendar],
     );
     if (!schedule) return null;
     const [clock] = await query<{ now: Date }>('select clock_timestamp() as now');

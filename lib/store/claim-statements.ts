@@ -1,3 +1,4 @@
+import { isOff } from './flag-off.js';
 import { isHeld } from './held.js';
 import type { Tables } from './tables.js';
 import { backfillHasPlace, leavesTheWayFree, nothingInTheWay, precedence, runsAlone } from './waiting-rules.js';
@@ -8,7 +9,7 @@ import { backfillHasPlace, leavesTheWayFree, nothingInTheWay, precedence, runsAl
  * @param candidates SQL for a jsonb array of `DueOccurrence`
  * @param instanceId SQL for a jsonb text
  */
-export function insertDue({ jobRuns, jobSchedule }: Tables, candidates: string, instanceId: string): string {
+export function insertDue({ jobRuns, jobSchedule, jobFlags }: Tables, candidates: string, instanceId: string): string {
   return `
      with clock as materialized (
        select clock_timestamp() as now
@@ -17,7 +18,7 @@ export function insertDue({ jobRuns, jobSchedule }: Tables, candidates: string, 
        select due.job_name, due.fire_time, due.starts_at, due.overlap, due.lease_ms, clock.now,
               run.job_name is not null as taken,
               schedule.name is null
-                or schedule.cron <> due.cron or schedule.time_zone <> due.time_zone
+                or schedule.cron <> due.cron or schedule.time_zone <> due.time_zone or schedule.calendar is distinct from due.calendar
                 or schedule.yields_to is not null or schedule.removed_at is not null as outdated,
               coalesce(due.fire_time <= schedule.decided_until and not due.by_hand, false) as decided,
               due.starts_at > clock.now as early,
@@ -26,6 +27,8 @@ export function insertDue({ jobRuns, jobSchedule }: Tables, candidates: string, 
                 when schedule.paused_at is not null and (
                   schedule.paused_until is null or schedule.paused_until > clock.now
                   or due.fire_time >= schedule.paused_at and due.fire_time < schedule.paused_until) then 'paused'
+                when due.off is not null then due.off
+                when ${isOff(jobFlags, 'due.flag')} then 'flag off: ' || due.flag
                 else (select hold ->> 'reason'
                       from   jsonb_array_elements(schedule.earlier_holds) hold
                       where  due.fire_time >= coalesce((hold ->> 'since')::timestamptz, '-infinity')
@@ -100,7 +103,7 @@ export function insertDue({ jobRuns, jobSchedule }: Tables, candidates: string, 
  * @param instanceId SQL for a jsonb text
  */
 export function startWaiting(tables: Tables, candidates: string, instanceId: string): string {
-  const { jobRuns, jobSchedule } = tables;
+  const { jobRuns, jobSchedule, jobFlags } = tables;
   return `
      update ${jobRuns} run
      set    status = 'running',
@@ -111,6 +114,8 @@ export function startWaiting(tables: Tables, candidates: string, instanceId: str
             finished_at = null,
             lease_until = clock_timestamp() + candidate.lease_ms * interval '1 millisecond',
             next_attempt_at = null,
+            cancel_requested_at = null,
+            cancel_reason = null,
             error = null,
             earlier_attempts = case when run.claimed_by is null then run.earlier_attempts else run.earlier_attempts || jsonb_build_object(
               'attempt', run.attempt,
@@ -136,15 +141,17 @@ export function startWaiting(tables: Tables, candidates: string, instanceId: str
      and    run.fire_time <= clock_timestamp()
      and    run.attempt = candidate.attempt
      and    not ${isHeld(jobSchedule, 'candidate.job_name')}
-     returning run.job_name, run.fire_time, run.attempt, run.releases, run.trigger, run.beside, run.lease_until,
+     and    candidate.off is null
+     and    not ${isOff(jobFlags, 'candidate.flag')}
+     returning run.job_name, run.fire_time, run.attempt, run.releases, run.trigger, run.beside, run.lease_until, run.data,
                null as reason, 'claimed' as verdict, clock_timestamp() as now`;
 }
 
 /** The candidates as a table: property by property, as they are named in TypeScript. */
 function recordset(candidates: string, alias: string): string {
-  return `(select "jobName" as job_name, "fireTime" as fire_time, "startsAt" as starts_at, cron, "timeZone" as time_zone, attempt, overlap,
-                  "leaseMs" as lease_ms, "placeNeededAt" as place_needed_at, coalesce("byHand", false) as by_hand
+  return `(select "jobName" as job_name, "fireTime" as fire_time, "startsAt" as starts_at, cron, "timeZone" as time_zone, calendar, attempt, overlap,
+                  "leaseMs" as lease_ms, "placeNeededAt" as place_needed_at, coalesce("byHand", false) as by_hand, flag, off
            from   jsonb_to_recordset(${candidates})
-                    as given ("jobName" text, "fireTime" timestamptz, "startsAt" timestamptz, cron text, "timeZone" text, attempt integer,
-                              overlap text, "leaseMs" integer, "placeNeededAt" timestamptz, "byHand" boolean)) ${alias}`;
+                    as given ("jobName" text, "fireTime" timestamptz, "startsAt" timestamptz, cron text, "timeZone" text, calendar text,
+                              attempt integer, overlap text, "leaseMs" integer, "placeNeededAt" timestamptz, "byHand" boolean, flag text, off text)) ${alias}`;
 }

@@ -7,13 +7,22 @@ import type { PartitionStore } from './partition.store.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 import type { Tables } from './tables.js';
 
+/** The flag that a start asks for. */
+export interface FlagToAsk {
+  /** Asked in the claim, by the table; null for none. */
+  readonly flag?: string | null;
+  /** Why it is off whatever the table says: the application's provider says so. */
+  readonly off?: string | null;
+}
+
 /** An occurrence somebody should claim. */
-export interface DueOccurrence extends RunKey {
+export interface DueOccurrence extends RunKey, FlagToAsk {
   /** The fire time plus the job's jitter: nobody may start it earlier. */
   readonly startsAt: Date;
   /** What the fire time was computed from. */
   readonly cron: string;
   readonly timeZone: string;
+  readonly calendar: string | null;
   readonly overlap: OverlapPolicy;
   readonly leaseMs: number;
   /** Somebody asks for just this one, also of a time before the job was there. @default false */
@@ -21,7 +30,7 @@ export interface DueOccurrence extends RunKey {
 }
 
 /** A run that waits for its next attempt, as it was seen. */
-export interface WaitingRun extends RunKey {
+export interface WaitingRun extends RunKey, FlagToAsk {
   readonly attempt: number;
   readonly overlap: OverlapPolicy;
   readonly leaseMs: number;
@@ -55,6 +64,8 @@ export interface ClaimAnswer extends RunKey {
   readonly trigger: RunTrigger | null;
   readonly beside: boolean;
   readonly leaseUntil: Date | null;
+  /** Of a run that was given its own; null otherwise. */
+  readonly data: unknown;
 }
 
 /** The answers to one batch, and the database's clock when it gave them. */
@@ -119,6 +130,7 @@ interface ClaimRow {
   trigger: RunTrigger | null;
   beside?: boolean;
   lease_until: Date | null;
+  data?: unknown;
   now: Date;
 }
 
@@ -135,6 +147,7 @@ function answers(rows: readonly ClaimRow[]): ClaimAnswers {
       trigger: row.trigger,
       beside: row.beside ?? false,
       leaseUntil: row.lease_until,
+      data: row.data ?? null,
     })),
   };
 }

@@ -1,5 +1,6 @@
 import type { JobDefinition } from '../domain/job-definition.js';
 import { queryOn, type Query } from './query.js';
+import { declaredSchedule } from './schedule-as-declared.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 
 /** A process that takes part. */
@@ -37,7 +38,7 @@ export class JobInstanceStore {
               alive_until = excluded.alive_until`,
       [
         instanceId,
-        JSON.stringify(Object.fromEntries(jobs.map(({ name, schedule }) => [name, [schedule.expression, schedule.timeZone]]))),
+        JSON.stringify(Object.fromEntries(jobs.map(({ name, schedule }) => [name, declaredSchedule(schedule)]))),
         JSON.stringify(handlers),
         aliveMs,
       ],
@@ -86,10 +87,10 @@ export class JobInstanceStore {
   async orphanRunsOf(names: readonly string[]): Promise<void> {
     await this.query(
       `update ${this.database.tables.jobRuns}
-       set    status = 'orphaned',
-              reason = 'the lease of ' || claimed_by || ' ran out, and no live instance knows the job',
+       set    status = case when cancel_requested_at is null then 'orphaned' else 'cancelled' end,
+              reason = case when cancel_requested_at is null then '' else cancel_reason || '; ' end || 'the lease of ' || claimed_by || ' ran out, and no live instance knows the job',
               finished_at = clock_timestamp(),
-              next_attempt_at = clock_timestamp()
+              next_attempt_at = case when cancel_requested_at is null then clock_timestamp() end
        where  job_name = any ($1::text[])
        and    status = 'running'
        and    lease_until <= clock_timestamp()`,

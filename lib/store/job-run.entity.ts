@@ -76,6 +76,10 @@ export class JobRun {
   @Column('text', { name: 'requested_by', nullable: true })
   requestedBy!: string | null;
 
+  /** What its handler gets as `run.data`, where it was given for this run alone. */
+  @Column('jsonb', { nullable: true })
+  data!: unknown;
+
   /** Since when its handler is told to stop, and why; it ends as cancelled. */
   @Column('timestamptz', { name: 'cancel_requested_at', nullable: true })
   cancelRequestedAt!: Date | null;

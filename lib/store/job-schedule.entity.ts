@@ -39,6 +39,20 @@ export class JobSchedule {
   @Column('jsonb', { nullable: true })
   data!: unknown;
 
+  /** Dates that are left out, and the first and last instant; see `startAt`, `endAt` and `exclude`. Part of the schedule. */
+  @Column('text', { nullable: true })
+  calendar!: string | null;
+
+  /** Since when the expression, or the zone, is an operator's: no declaration changes it. */
+  @Column('timestamptz', { name: 'overridden_at', nullable: true })
+  overriddenAt!: Date | null;
+
+  @Column('text', { name: 'overridden_by', nullable: true })
+  overriddenBy!: string | null;
+
+  @Column('text', { name: 'overridden_reason', nullable: true })
+  overriddenReason!: string | null;
+
   @Column('boolean', { default: true })
   enabled!: boolean;
 

@@ -1,4 +1,5 @@
 import type { JobDefinition } from '../domain/job-definition.js';
+import type { RunKey } from '../domain/run.js';
 import type { JobInstanceStore, Presence } from './job-instance.store.js';
 import { queryOn, type Query } from './query.js';
 import { changingSchedules } from './schedule-changes.js';
@@ -24,6 +25,12 @@ export interface SeenSchedules {
   readonly jobs: readonly StoredJob[];
 }
 
+/** Somebody asked to cancel a run of this instance. */
+export interface CancelRequest extends RunKey {
+  readonly attempt: number;
+  readonly reason: string;
+}
+
 /** What an instance finds when it looks in. */
 export interface SeenChanges extends SeenSchedules {
   /** False: it was taken for gone, and has to announce itself again. */
@@ -32,6 +39,9 @@ export interface SeenChanges extends SeenSchedules {
   readonly company: string;
   /** There is a backfill to be fed. */
   readonly backfilling: boolean;
+  readonly cancels: readonly CancelRequest[];
+  /** Of the flags that were asked for, those that the table has as off. */
+  readonly flagsOff: readonly string[];
 }
 
 /** What the code declares about its jobs, what the database makes of it, and how far each job has been decided. */
@@ -96,8 +106,8 @@ export class JobScheduleStore {
   private async write(query: Query, jobs: readonly JobDefinition[], revision: number): Promise<void> {
     const { jobSchedule } = this.database.tables;
     await query(
-      `insert into ${jobSchedule} as stored (name, cron, time_zone, owner, policies, revision, yields_to)
-       select declared.name, declared.cron, declared.time_zone, declared.owner, declared.policies, $1,
+      `insert into ${jobSchedule} as stored (name, cron, time_zone, calendar, owner, policies, revision, yields_to)
+       select declared.name, declared.cron, declared.time_zone, declared.calendar, declared.owner, declared.policies, $1,
              (select nullif(coalesce(former.yields_to, former.name), declared.name)
               from   ${jobSchedule} former
               join   jsonb_array_elements_text(declared.previously) with ordinality as name (name, position) on name.name = former.name
@@ -105,8 +115,8 @@ export class JobScheduleStore {
               and    coalesce(former.yields_to, former.name) <> all ($2::text[])
               order  by position
               limit  1)
-       from   unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::jsonb[], $7::jsonb[])
-                as declared (name, cron, time_zone, owner, policies, previously)
+       from   unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::jsonb[], $8::jsonb[])
+                as declared (name, cron, time_zone, calendar, owner, policies, previously)
        order  by declared.name
        on     conflict (name) do update
        set    owner = excluded.owner,
@@ -129,6 +139,7 @@ export class JobScheduleStore {
         jobs.map(({ name }) => name),
         jobs.map(({ schedule }) => schedule.expression),
         jobs.map(({ schedule }) => schedule.timeZone),
+        jobs.map(({ schedule }) => schedule.calendar),
         jobs.map(({ owner }) => owner),
         jobs.map((job) => JSON.stringify(storedPolicies(job))),
         jobs.map(({ previously }) => JSON.stringify(previously)),
@@ -140,10 +151,11 @@ export class JobScheduleStore {
    * Says that an instance is still there, and looks for what has changed, in one statement.
    * @param seen the highest revision it has followed
    * @param doubtful jobs to be looked at whatever their revision: a person may have changed their rows
+   * @param flags those that are asked for
    */
-  async lookIn({ instanceId, aliveMs }: Presence, seen: number, doubtful: readonly string[]): Promise<SeenChanges> {
-    const { jobSchedule, jobInstances, jobBackfills } = this.database.tables;
-    const rows = await this.query<Partial<StoredJobRow> & { now: Date; present: boolean; company: string | null; backfilling: boolean }>(
+  async lookIn({ instanceId, aliveMs }: Presence, seen: number, doubtful: readonly string[] = [], flags: readonly string[] = []): Promise<SeenChanges> {
+    const { jobSchedule, jobInstances, jobRuns, jobFlags, jobBackfills } = this.database.tables;
+    const rows = await this.query<Partial<StoredJobRow> & SeenRow>(
       `with me as (
          update ${jobInstances}
          set    alive_until = clock_timestamp() + $2 * interval '1 millisecond'
@@ -157,13 +169,30 @@ export class JobScheduleStore {
               from   ${jobInstances}
               where  alive_until > clock_timestamp()) as company,
               exists (select from ${jobBackfills} where finished_at is null and cancelled_at is null) as backfilling,
+             (select jsonb_agg(jsonb_build_object('jobName', job_name, 'fireTime', fire_time, 'attempt', attempt, 'reason', cancel_reason))
+              from   ${jobRuns}
+              where  status = 'running'
+              and    claimed_by = $1
+              and    cancel_requested_at is not null) as cancels,
+             (select array_agg(flag.name)
+              from   ${jobFlags} flag
+              where  flag.name = any ($5::text[])
+              and    not flag.is_on) as flags_off,
               changed.*
        from  (select) as always
        left   join (select ${STORED_JOB_COLUMNS} from ${jobSchedule} where revision > $3 or name = any ($4::text[])) changed on true`,
-      [instanceId, aliveMs, seen, doubtful],
+      [instanceId, aliveMs, seen, doubtful, flags],
     );
-    const { now, present, company, backfilling } = rows[0]!;
-    return { databaseNow: now, present, company: company ?? '', backfilling, jobs: rows.flatMap((row) => (isThere(row) ? [storedJob(row)] : [])) };
+    const { now, present, company, backfilling, cancels, flags_off } = rows[0]!;
+    return {
+      databaseNow: now,
+      present,
+      company: company ?? '',
+      backfilling,
+      jobs: rows.flatMap((row) => (isThere(row) ? [storedJob(row)] : [])),
+      cancels: (cancels ?? []).map((request) => ({ ...request, fireTime: new Date(request.fireTime) })),
+      flagsOff: flags_off ?? [],
+    };
   }
 
   /**
@@ -177,10 +206,12 @@ export class JobScheduleStore {
       `update ${jobSchedule} schedule
        set    decided_until = behind.seen
        from  (select stored.name, seen.decided_until as seen
-              from   unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[]) as seen (name, cron, time_zone, decided_until)
+              from   unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[])
+                       as seen (name, cron, time_zone, calendar, decided_until)
               join   ${jobSchedule} stored on stored.name = seen.name
               where  stored.cron = seen.cron
               and    stored.time_zone = seen.time_zone
+              and    stored.calendar is not distinct from seen.calendar
               and    stored.yields_to is null
               and    stored.decided_until < seen.decided_until
               order  by stored.name
@@ -191,10 +222,20 @@ export class JobScheduleStore {
         watermarks.map(({ job }) => job.name),
         watermarks.map(({ job }) => job.schedule.expression),
         watermarks.map(({ job }) => job.schedule.timeZone),
+        watermarks.map(({ job }) => job.schedule.calendar),
         watermarks.map(({ decidedUntil }) => new Date(decidedUntil).toISOString()),
       ],
     );
   }
+}
+
+interface SeenRow {
+  now: Date;
+  present: boolean;
+  company: string | null;
+  backfilling: boolean;
+  cancels: { jobName: string; fireTime: string; attempt: number; reason: string }[] | null;
+  flags_off: string[] | null;
 }
 
 function isThere(row: Partial<StoredJobRow>): row is StoredJobRow {

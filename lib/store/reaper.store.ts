@@ -1,5 +1,6 @@
 import type { OverlapPolicy } from '../domain/job-definition.js';
 import type { RunKey, RunTrigger } from '../domain/run.js';
+import { isOff } from './flag-off.js';
 import { isHeld } from './held.js';
 import { queryOn, type Query } from './query.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
@@ -12,6 +13,7 @@ export interface KnownJob {
   readonly name: string;
   readonly maxAttempts: number;
   readonly overlap: OverlapPolicy;
+  readonly flag?: string | null;
 }
 
 /** What this instance knows about a job whose waiting runs it may start. */
@@ -33,9 +35,9 @@ export interface ReaperOutlook {
   readonly nextAttempt: Date | null;
 }
 
-/** A run whose lease was over: claimable again, or dead when its attempts are used up. */
+/** A run whose lease was over: claimable again, dead when its attempts are used up, or cancelled when somebody asked for that. */
 export interface ReapedRun extends RunKey {
-  readonly status: 'orphaned' | 'dead';
+  readonly status: 'orphaned' | 'dead' | 'cancelled';
   readonly attempt: number;
   readonly claimedBy: string;
   /** How long the lease had been over, in milliseconds. */
@@ -55,7 +57,7 @@ export class ReaperStore {
 
   /** One cheap look; everything else is asked only when it says so. */
   async outlook(jobNames: readonly string[]): Promise<ReaperOutlook> {
-    const { jobRuns, jobSchedule } = this.database.tables;
+    const { jobRuns, jobSchedule, jobFlags } = this.database.tables;
     const [row] = await this.query<{ now: Date; next_expiry: Date | null; next_attempt: Date | null }>(
       `select clock_timestamp() as now,
              (select min(lease_until)
@@ -66,7 +68,8 @@ export class ReaperStore {
               from   ${jobRuns}
               where  status in ('queued', 'failed', 'orphaned')
               and    job_name = any ($1::text[])
-              and    not ${isHeld(jobSchedule, 'job_name')}) as next_attempt`,
+              and    not ${isHeld(jobSchedule, 'job_name')}
+              and    not ${isOff(jobFlags, `(select policies ->> 'flag' from ${jobSchedule} declared where declared.name = job_name)`)}) as next_attempt`,
       [jobNames],
     );
     return { databaseNow: row!.now, nextExpiry: row!.next_expiry, nextAttempt: row!.next_attempt };
@@ -101,18 +104,23 @@ export class ReaperStore {
   }
 
   /**
-   * Makes runs whose lease ran out claimable again at once, or dead when their attempts are used up. Status, attempt and
+   * Makes runs whose lease ran out claimable again at once, dead when their attempts are used up, or cancelled. Status, attempt and
    * lease are judged in the update itself, on the locked row: a completion or a heartbeat that came first wins.
    */
   async reap(jobs: readonly KnownJob[], limit: number): Promise<ReapedRun[]> {
     const { jobRuns } = this.database.tables;
-    const rows = await this.query<{ job_name: string; fire_time: Date; status: 'orphaned' | 'dead'; attempt: number; claimed_by: string; overdue_ms: number }>(
+    const rows = await this.query<{ job_name: string; fire_time: Date; status: ReapedRun['status']; attempt: number; claimed_by: string; overdue_ms: number }>(
       `with known as (
          select *
          from   unnest($1::text[], $2::integer[]) as known (job_name, max_attempts)
        ),
        expired as (
-         select run.job_name, run.fire_time, run.attempt, run.attempt - run.releases >= known.max_attempts as used_up
+         select run.job_name, run.fire_time, run.attempt,
+                case
+                  when run.cancel_requested_at is not null then 'cancelled'
+                  when run.attempt - run.releases >= known.max_attempts then 'dead'
+                  else 'orphaned'
+                end as becomes
          from   ${jobRuns} run
          join   known on known.job_name = run.job_name
          where  run.status = 'running'
@@ -122,14 +130,14 @@ export class ReaperStore {
          for    update of run skip locked
        )
        update ${jobRuns} run
-       set    status = case when expired.used_up then 'dead' else 'orphaned' end,
-              reason = 'the lease of ' || run.claimed_by || ' ran out',
+       set    status = expired.becomes,
+              reason = case when expired.becomes = 'cancelled' then run.cancel_reason || '; ' else '' end || 'the lease of ' || run.claimed_by || ' ran out',
               error = jsonb_build_object(
                 'name', 'LeaseExpired',
                 'message', 'The lease of ' || run.claimed_by || ' ran out: its process died, was frozen, or lost the database.',
                 'stack', null),
               finished_at = clock_timestamp(),
-              next_attempt_at = case when expired.used_up then null else clock_timestamp() end
+              next_attempt_at = case when expired.becomes = 'orphaned' then clock_timestamp() end
        from   expired
        where  run.job_name = expired.job_name
        and    run.fire_time = expired.fire_time
@@ -159,7 +167,7 @@ export class ReaperStore {
    */
   async waiting(jobs: readonly StartableJob[], limit: number, slotNeededAt: Date | null = null): Promise<StartableRun[]> {
     const { tables } = this.database;
-    const { jobRuns, jobSchedule } = tables;
+    const { jobRuns, jobSchedule, jobFlags } = tables;
     return this.query(
       `select waiting.job_name as "jobName", waiting.fire_time as "fireTime", waiting.attempt, waiting.trigger, waiting.beside
        from  (select run.job_name, run.fire_time, run.attempt, run.next_attempt_at, run.trigger, run.beside, run.backfill_id, kind.*,
@@ -167,12 +175,13 @@ export class ReaperStore {
                      row_number() over (partition by run.job_name, kind.alone order by kind.precedence, run.fire_time) as turn,
                      row_number() over (partition by run.backfill_id order by run.fire_time) as backfill_turn
               from   ${jobRuns} run
-              join   unnest($1::text[], $2::text[], $5::timestamptz[]) as known (job_name, overlap, next_due_at) on known.job_name = run.job_name
+              join   unnest($1::text[], $2::text[], $5::timestamptz[], $6::text[]) as known (job_name, overlap, next_due_at, flag) on known.job_name = run.job_name
               cross  join lateral (select ${precedence('run')} as precedence, ${runsAlone('run', 'known.overlap')} as alone) kind
               where  run.status in ('queued', 'failed', 'orphaned')
               and    run.next_attempt_at <= clock_timestamp()
               and    run.fire_time <= clock_timestamp()
-              and    not ${isHeld(jobSchedule, 'run.job_name')}) waiting
+              and    not ${isHeld(jobSchedule, 'run.job_name')}
+              and    not ${isOff(jobFlags, 'known.flag')}) waiting
        where (not waiting.alone or waiting.turn = 1 and ${nothingInTheWay(tables, 'waiting.job_name')})
        and    ${backfillHasPlace(tables, 'waiting')}
        and    ${leavesTheWayFree(tables, 'waiting', 'waiting.place_needed_at')}
@@ -184,6 +193,7 @@ export class ReaperStore {
         limit,
         slotNeededAt?.toISOString() ?? null,
         jobs.map(({ nextDueAt }) => nextDueAt?.toISOString() ?? null),
+        jobs.map(({ flag }) => flag ?? null),
       ],
     );
   }

@@ -29,11 +29,13 @@ export class RunTimeJobStore {
       const there = await this.stored(query, toStore.job.name);
       if (there && !there.removed && (there.runTime || (await this.isDeclared(query, there.name)))) return there;
       await query(
-        `insert into ${this.database.tables.jobSchedule} (name, cron, time_zone, owner, policies, handler, options, data, revision)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+        `insert into ${this.database.tables.jobSchedule} (name, cron, time_zone, calendar, owner, policies, handler, options, data, revision)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
          on     conflict (name) do update
          set    cron = excluded.cron,
                 time_zone = excluded.time_zone,
+                calendar = excluded.calendar,
+                overridden_at = null,
                 owner = excluded.owner,
                 policies = excluded.policies,
                 handler = excluded.handler,
@@ -65,22 +67,23 @@ export class RunTimeJobStore {
       const found = await this.found(query, name);
       if (typeof found === 'string') return found;
       const toStore = change(found);
-      const { expression, timeZone } = toStore.job.schedule;
-      const edited = found.cron !== expression || found.timeZone !== timeZone;
+      const { expression, timeZone, calendar } = toStore.job.schedule;
+      const edited = found.cron !== expression || found.timeZone !== timeZone || found.calendar !== calendar;
       const from = edited ? await replace([found]) : null;
       await query(
         `update ${database.tables.jobSchedule}
          set    cron = $2,
                 time_zone = $3,
-                owner = $4,
-                policies = $5,
-                handler = $6,
-                options = $7,
-                data = $8,
-                revision = $9,
+                calendar = $4,
+                owner = $5,
+                policies = $6,
+                handler = $7,
+                options = $8,
+                data = $9,
+                revision = $10,
                 declared_at = clock_timestamp(),
-                effective_from = coalesce($10, effective_from),
-                decided_until = coalesce($10, decided_until)
+                effective_from = coalesce($11, effective_from),
+                decided_until = coalesce($11, decided_until)
          where  name = $1`,
         [...valuesOf(toStore), revision, from],
       );
@@ -133,6 +136,7 @@ function valuesOf({ job, parts }: RunTimeJobToStore): unknown[] {
     job.name,
     job.schedule.expression,
     job.schedule.timeZone,
+    job.schedule.calendar,
     job.owner,
     JSON.stringify(storedPolicies(job)),
     parts.handler,

@@ -2,32 +2,40 @@ import type { Provider } from '@nestjs/common';
 import { BackfillCancelStore } from './backfill-cancel.store.js';
 import { BackfillFeedStore } from './backfill-feed.store.js';
 import { BackfillStore } from './backfill.store.js';
+import { CancelStore } from './cancel.store.js';
 import { CatchUpStore } from './catch-up.store.js';
 import { ClaimStore } from './claim.store.js';
 import { DeadLetterBulkStore } from './dead-letter-bulk.store.js';
 import { DeadLetterStore } from './dead-letter.store.js';
+import { ExplainStore } from './explain.store.js';
+import { FlagStore } from './flag.store.js';
+import { InventoryStore } from './inventory.store.js';
 import { JobInstanceStore } from './job-instance.store.js';
 import { JobRun } from './job-run.entity.js';
 import { JobRunStore } from './job-run.store.js';
 import { JobScheduleStore } from './job-schedule.store.js';
+import { ManualRunStore } from './manual-run.store.js';
+import { OverrideStore } from './override.store.js';
 import { PartitionStore } from './partition.store.js';
+import { PauseStore } from './pause.store.js';
 import { ReaperStore } from './reaper.store.js';
 import { Receipt } from './receipt.entity.js';
 import { ReceiptStore } from './receipt.store.js';
 import { RunTimeJobStore } from './run-time-job.store.js';
 import { SchedulerDatabase } from './scheduler-database.js';
 import { SchemaStore } from './schema.store.js';
+import { SkipStore } from './skip.store.js';
 import { JOB_RUN_REPOSITORY, RECEIPT_REPOSITORY } from './store.tokens.js';
 import { TakeOverStore } from './take-over.store.js';
 
 /** The stores and repositories, on the module's own connections. */
 export const STORE_PROVIDERS: Provider[] = [
-  ...[SchemaStore, PartitionStore, JobInstanceStore, JobRunStore, ReaperStore, ReceiptStore, BackfillStore, BackfillCancelStore, DeadLetterStore, DeadLetterBulkStore].map((store) => ({
+  ...[SchemaStore, PartitionStore, JobInstanceStore, JobRunStore, ReaperStore, ReceiptStore, BackfillStore, BackfillCancelStore, DeadLetterStore, DeadLetterBulkStore, PauseStore, FlagStore, CancelStore, ExplainStore, InventoryStore].map((store) => ({
     provide: store,
     inject: [SchedulerDatabase],
     useFactory: (database: SchedulerDatabase) => new store(database),
   })),
-  ...[ClaimStore, CatchUpStore, TakeOverStore, RunTimeJobStore, BackfillFeedStore].map((store) => ({
+  ...[ClaimStore, CatchUpStore, TakeOverStore, RunTimeJobStore, BackfillFeedStore, OverrideStore, SkipStore, ManualRunStore].map((store) => ({
     provide: store,
     inject: [SchedulerDatabase, PartitionStore],
     useFactory: (database: SchedulerDatabase, partitions: PartitionStore) => new store(database, partitions),

@@ -3,6 +3,10 @@ export interface StoredJob {
   readonly name: string;
   readonly cron: string;
   readonly timeZone: string;
+  /** See `Schedule.calendar`. */
+  readonly calendar: string | null;
+  /** The expression and the zone are an operator's: they hold until the override is cleared, whatever the code declares. */
+  readonly overridden: boolean;
   /** Every due occurrence up to here has a row. Milliseconds; a lower bound. */
   readonly decidedUntil: number;
   /** The name under which its occurrences are decided instead; null for almost all. */
@@ -23,13 +27,15 @@ export interface RunTimeParts {
 }
 
 /** The columns that {@link storedJob} reads. */
-export const STORED_JOB_COLUMNS = 'name, cron, time_zone, decided_until, yields_to, removed_at, handler, options, data, revision';
+export const STORED_JOB_COLUMNS = 'name, cron, time_zone, calendar, overridden_at, decided_until, yields_to, removed_at, handler, options, data, revision';
 
 /** A row with {@link STORED_JOB_COLUMNS}. */
 export interface StoredJobRow {
   name: string;
   cron: string;
   time_zone: string;
+  calendar: string | null;
+  overridden_at: Date | null;
   decided_until: Date;
   yields_to: string | null;
   removed_at: Date | null;
@@ -44,6 +50,8 @@ export function storedJob(row: StoredJobRow): StoredJob {
     name: row.name,
     cron: row.cron,
     timeZone: row.time_zone,
+    calendar: row.calendar,
+    overridden: row.overridden_at !== null,
     decidedUntil: row.decided_until.getTime(),
     yieldsTo: row.yields_to,
     removed: row.removed_at !== null,

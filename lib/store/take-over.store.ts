@@ -5,6 +5,7 @@ import type { PartitionStore } from './partition.store.js';
 import type { Query } from './query.js';
 import { holdJobs, replacingSchedules } from './replaced-schedules.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
+import { scheduleAsDeclared } from './schedule-as-declared.js';
 import { STORED_JOB_COLUMNS, storedJob, type StoredJob, type StoredJobRow } from './stored-job.js';
 
 /** The database holds a lock for each job of a batch, and has some thousands for everybody. */
@@ -13,7 +14,8 @@ const MOST_AT_ONCE = 200;
 /**
  * Gives a job the schedule, or the name, that this instance declares: once no live instance declares the one it has. So
  * two versions of an application that run side by side follow one schedule, the one that was there first, and in a deploy
- * as in a rollback it changes once, when the last instance of the version that leaves has gone.
+ * as in a rollback it changes once, when the last instance of the version that leaves has gone. What an operator has put in
+ * place of the declared schedule stays, also under another name, until it is cleared.
  */
 export class TakeOverStore {
   constructor(
@@ -51,22 +53,31 @@ export class TakeOverStore {
     const { jobSchedule, jobInstances } = this.database.tables;
     const rows = await query<FreeRow>(
       `select stored.name, stored.yields_to is not null as yields,
-              holder.name as holder, holder.cron, holder.time_zone, holder.decided_until,
-             (holder.cron, holder.time_zone) is distinct from (declared.cron, declared.time_zone) as edited
-       from   unnest($1::text[], $2::text[], $3::text[]) as declared (name, cron, time_zone)
+              holder.name as holder, holder.cron, holder.time_zone, holder.calendar, holder.decided_until,
+              holder.overridden_at is null
+                and (holder.cron, holder.time_zone, holder.calendar) is distinct from (declared.cron, declared.time_zone, declared.calendar) as edited
+       from   unnest($1::text[], $2::text[], $3::text[], $4::text[]) as declared (name, cron, time_zone, calendar)
        join   ${jobSchedule} stored on stored.name = declared.name
        left   join ${jobSchedule} holder on holder.name = coalesce(stored.yields_to, stored.name)
-       where (stored.yields_to is not null or (stored.cron, stored.time_zone) is distinct from (declared.cron, declared.time_zone))
+       where (stored.yields_to is not null
+              or stored.overridden_at is null
+                and (stored.cron, stored.time_zone, stored.calendar) is distinct from (declared.cron, declared.time_zone, declared.calendar))
        and    not exists (
                 select from ${jobInstances} other
-                where  other.id <> $4
+                where  other.id <> $5
                 and    other.alive_until > clock_timestamp()
                 and    case
-                         when stored.yields_to is null then other.jobs -> stored.name = jsonb_build_array(stored.cron, stored.time_zone)
+                         when stored.yields_to is null then other.jobs -> stored.name = ${scheduleAsDeclared('stored')}
                          else other.jobs ? stored.yields_to
                        end)
        order  by stored.name`,
-      [jobs.map(({ name }) => name), jobs.map(({ schedule }) => schedule.expression), jobs.map(({ schedule }) => schedule.timeZone), instanceId],
+      [
+        jobs.map(({ name }) => name),
+        jobs.map(({ schedule }) => schedule.expression),
+        jobs.map(({ schedule }) => schedule.timeZone),
+        jobs.map(({ schedule }) => schedule.calendar),
+        instanceId,
+      ],
     );
     return rows.map((row) => {
       // What H stands for is another number under another name.
@@ -77,7 +88,7 @@ export class TakeOverStore {
         renamed: row.yields && row.holder !== null && !edited,
         replaced:
           edited && row.holder !== null
-            ? { name: row.holder, cron: row.cron!, timeZone: row.time_zone!, decidedUntil: row.decided_until!.getTime() }
+            ? { name: row.holder, cron: row.cron!, timeZone: row.time_zone!, calendar: row.calendar, decidedUntil: row.decided_until!.getTime() }
             : null,
       };
     });
@@ -92,7 +103,7 @@ export class TakeOverStore {
        select renamed.name, run.fire_time, 'skipped', run.trigger, 'decided as ' || holder.name, clock_timestamp(), run.gap_from, run.gap_count
        from   unnest($1::text[], $2::text[]) as renamed (name, holder)
        join   ${jobSchedule} holder on holder.name = renamed.holder
-       join   ${jobRuns} run on run.job_name = holder.name and run.fire_time > holder.decided_until
+       join   ${jobRuns} run on run.job_name = holder.name and run.fire_time > holder.decided_until and run.trigger <> 'manual'
        on     conflict (job_name, fire_time) do nothing`,
       [renamed.map(({ name }) => name), renamed.map(({ holder }) => holder)],
     );
@@ -104,10 +115,14 @@ export class TakeOverStore {
     const taken = free.map((job) => ({ ...job, schedule: definitions.get(job.name)!.schedule }));
     await query(
       `update ${jobSchedule} taken
-       set    cron = free.cron,
-              time_zone = free.time_zone,
-              effective_from = case when free.renamed then holder.effective_from else $7 end,
-              decided_until = case when free.renamed then holder.decided_until else $7 end,
+       set    cron = case when holder.overridden_at is null then free.cron else holder.cron end,
+              time_zone = case when holder.overridden_at is null then free.time_zone else holder.time_zone end,
+              calendar = case when holder.overridden_at is null then free.calendar else holder.calendar end,
+              overridden_at = holder.overridden_at,
+              overridden_by = holder.overridden_by,
+              overridden_reason = holder.overridden_reason,
+              effective_from = case when free.renamed then holder.effective_from else $8 end,
+              decided_until = case when free.renamed then holder.decided_until else $8 end,
               enabled = holder.enabled,
               disabled_at = holder.disabled_at,
               paused_at = holder.paused_at,
@@ -117,7 +132,8 @@ export class TakeOverStore {
               earlier_holds = holder.earlier_holds,
               yields_to = null,
               revision = $1
-       from   unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::boolean[]) as free (name, holder, cron, time_zone, renamed)
+       from   unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::boolean[])
+                as free (name, holder, cron, time_zone, calendar, renamed)
        join   ${jobSchedule} holder on holder.name = free.holder
        where  taken.name = free.name`,
       [
@@ -126,6 +142,7 @@ export class TakeOverStore {
         taken.map(({ holder }) => holder),
         taken.map(({ schedule }) => schedule.expression),
         taken.map(({ schedule }) => schedule.timeZone),
+        taken.map(({ schedule }) => schedule.calendar),
         taken.map(({ renamed }) => renamed),
         from,
       ],
@@ -151,6 +168,7 @@ interface FreeRow {
   holder: string | null;
   cron: string | null;
   time_zone: string | null;
+  calendar: string | null;
   decided_until: Date | null;
   edited: boolean;
 }

@@ -45,6 +45,8 @@ describe('the options of the module', () => {
       maxClockSkewMs: 5_000,
       blockedAfterMs: 5_000,
       shutdownTimeoutMs: 20_000,
+      featureFlags: null,
+      strict: false,
       enabled: true,
       logging: true,
     });
@@ -206,8 +208,11 @@ describe('a job', () => {
       budgetMs: null,
       timeoutMs: null,
       maxRunTimeMs: 86_400_000,
+      flag: null,
+      flagOff: 'finish',
+      implicit: ['owner', 'overlap', 'missed'],
     });
-    expect([schedule.expression, schedule.timeZone]).toEqual(['15 2 * * *', 'UTC']);
+    expect([schedule.expression, schedule.timeZone, schedule.calendar]).toEqual(['15 2 * * *', 'UTC', null]);
     expect([definition, definition.backoff].every(Object.isFrozen)).toBe(true);
   });
 
@@ -235,6 +240,29 @@ describe('a job', () => {
     expect(problemsOf(() => job({ renewEvery: '5s' }, { defaults: { lease: '10s' } }))).toEqual([
       'InvoiceService.export: lease (10s, by default) must be at least 3 × renewEvery (5s).',
     ]);
+  });
+
+  it('leaves out what it says, and what the module says for all', () => {
+    const calendar = (options: object, defaults = {}) => job(options, { defaults }).schedule.calendar;
+    expect(calendar({ exclude: '2026-12-25', startAt: '2026-06-01T12:00:00+02:00' })).toBe('{"startAt":"2026-06-01T10:00:00.000Z","exclude":["2026-12-25"]}');
+    expect(calendar({}, { exclude: ['* * 1 1 *'] })).toBe('{"exclude":["* * 1 1 *"]}');
+    expect(calendar({ exclude: '2026-12-25' }, { exclude: ['* * 1 1 *'] })).toBe('{"exclude":["2026-12-25"]}');
+  });
+
+  it('takes what the module says for something that is said', () => {
+    expect(job({ owner: 'billing' }, { defaults: { overlap: 'forbid' } }).implicit).toEqual(['missed']);
+  });
+
+  it.each<[object, string]>([
+    [{ startAt: '2026-06-01T12:00' }, 'startAt: expected a Date, or a text such as "2026-12-24T18:00:00+01:00", got "2026-06-01T12:00"'],
+    [{ endAt: new Date(NaN) }, 'endAt: expected a Date, or a text such as "2026-12-24T18:00:00+01:00", got "Invalid Date"'],
+    [{ exclude: [] }, 'exclude: expected a date'],
+    [{ exclude: ['* * * * *'] }, 'exclude leaves no day on which "15 2 * * *" fires'],
+    [{ exclude: 'Christmas' }, 'Cron "Christmas"'],
+    [{ flag: '' }, 'flag: expected a text'],
+    [{ flagOff: 'stop' }, 'flagOff: expected "finish" or "cancel", got "stop"'],
+  ])('says what is wrong with %p', (options, problem) => {
+    expect(problemsOf(() => job(options))).toEqual([expect.stringContaining(problem)]);
   });
 
   const fixed = () => 5;

@@ -88,7 +88,7 @@ describe('a claim whose answer was lost', () => {
   ])('after %s %s is taken for %i that may be carried out', async (_what, failure, remembered) => {
     const taken: unknown[] = [];
     const store = { claimDue: () => Promise.reject(failure), claimWaiting: () => Promise.reject(failure) };
-    const claims = new ClaimService(store as never, new DatabaseTime(), new SchedulerEvents(), { remember: (all: unknown[]) => taken.push(...all) } as never, 'me', null as never, null as never);
+    const claims = new ClaimService(store as never, new DatabaseTime(), new SchedulerEvents(), { remember: (all: unknown[]) => taken.push(...all) } as never, 'me', { off: async () => new Map() } as never, null as never, null as never);
     const job = aJob('job', '* * * * *');
     await expect(claims.claimDue([{ job, fireTime: FIRE_TIME.getTime(), startsAt: FIRE_TIME.getTime() }])).rejects.toBe(failure);
     await expect(claims.claimWaiting([{ jobName: 'job', fireTime: FIRE_TIME, attempt: 4 }], new Map([['job', job]]))).rejects.toBe(failure);

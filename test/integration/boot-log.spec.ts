@@ -68,6 +68,21 @@ describe('at its start the application says', () => {
     expect(lines.at(-1)).toMatch(/^Scheduling 2 jobs as .+$/);
   });
 
+  it('in one line which jobs leave an answer to a default that nobody chose', async () => {
+    const implicit = async (options: DistributedSchedulerOptions) =>
+      (await linesOfStart({ connection: database.url, migrate: true, ...options })).filter((line) => line.includes('implicit'));
+    expect(await implicit({})).toEqual([expect.stringMatching(/^1 job leaves owner, overlap or missed implicit: Jobs\.tidy \(owner, overlap\)\. .*strict: true/)]);
+    expect(await implicit({ defaults: { overlap: 'forbid' } })).toEqual([expect.stringContaining('Jobs.tidy (owner)')]);
+  });
+
+  it('that an operator has put another schedule in place of the declared one', async () => {
+    await linesOfStart({ connection: database.url, migrate: true });
+    await database.query(`update job_schedule set cron = '0 4 * * *', overridden_at = now(), overridden_by = 'ops' where name = 'Jobs.tidy'`);
+    const lines = (await linesOfStart({ connection: database.url })).filter((line) => line.includes('operator') || line.includes('goes on as'));
+    expect(lines).toEqual([`Jobs.tidy is declared here as "@weekly" (UTC); an operator has put "0 4 * * *" (UTC) in its place, until that is cleared`]);
+    await database.query(`update job_schedule set cron = '@weekly', overridden_at = null`);
+  });
+
   it('nothing with logging: false', async () => {
     expect(await linesOfStart({ connection: database.url, migrate: true, logging: false })).toEqual([]);
   });
@@ -79,6 +94,6 @@ describe('at its start the application says', () => {
       expect.stringMatching(/^No database is configured: started an embedded PostgreSQL on 127\.0\.0\.1:\d+ for this process alone\. .* Set DATABASE_URL or forRoot\(\{ connection \}\)/),
     ]);
     expect(lines[0]).toBe(ofServer[0]);
-    expect(lines).toHaveLength(lines.filter((line) => /embedded|next|Made partitions|Scheduling/.test(line)).length);
+    expect(lines).toHaveLength(lines.filter((line) => /embedded|next|implicit|Made partitions|Scheduling/.test(line)).length);
   });
 });

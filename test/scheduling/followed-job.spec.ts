@@ -12,6 +12,8 @@ const aStored = (changes: Partial<StoredJob> = {}): StoredJob => ({
   name: 'job',
   cron: '0 3 * * *',
   timeZone: 'UTC',
+  calendar: null,
+  overridden: false,
   decidedUntil: 0,
   yieldsTo: null,
   removed: false,

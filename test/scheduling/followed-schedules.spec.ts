@@ -12,6 +12,8 @@ const aStored = (revision: number, changes: Partial<StoredJob> = {}): StoredJob 
   name: 'job',
   cron: '0 3 * * *',
   timeZone: 'UTC',
+  calendar: null,
+  overridden: false,
   decidedUntil: revision,
   revision,
   yieldsTo: null,

@@ -1,0 +1,78 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
+import { describeError } from '../domain/stored-error.js';
+import { SchedulerEvents } from '../events/scheduler-events.js';
+import type { FeatureFlags } from '../options/feature-flags.js';
+import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
+import { monotonicNow } from '../runtime/monotonic.js';
+
+/** Claims wait for the provider: of all jobs, not only of those with a flag. */
+const ANSWER_WITHIN_MS = 1_000;
+
+/** A question without an answer is not asked again for so long: meanwhile the flag is off, and nothing waits. */
+const UNANSWERED_MS = 10_000;
+
+/** Why flags are off, by their names; those that are on are left out. */
+export type FlagsOff = ReadonlyMap<string | null, string>;
+
+const NONE: FlagsOff = new Map();
+
+/**
+ * What the application's own provider says about flags. Who does not know whether money may be moved moves none: a
+ * provider that throws, or hangs, has said that the flag is off.
+ */
+@Injectable()
+export class FlagAnswers {
+  private readonly provider: FeatureFlags | null;
+  /** By flag: when the question was asked that has no answer yet. */
+  private readonly open = new Map<string, number>();
+  private failures = 0;
+
+  constructor(
+    @Inject(SCHEDULER_OPTIONS) options: Pick<ResolvedSchedulerOptions, 'featureFlags'>,
+    private readonly events: SchedulerEvents,
+  ) {
+    this.provider = options.featureFlags;
+  }
+
+  /** @param flags may have null, for a job without one */
+  async off(flags: readonly (string | null)[]): Promise<FlagsOff> {
+    const { provider } = this;
+    const names = [...new Set(flags.filter((flag) => flag !== null))];
+    if (!provider || names.length === 0) return NONE;
+    const answers = await Promise.all(names.map(async (name) => [name, await this.ask(provider, name)] as const));
+    return new Map(answers.flatMap(([name, reason]) => (reason === null ? [] : [[name, reason] as const])));
+  }
+
+  /** @returns why it is off, or null */
+  private async ask(provider: FeatureFlags, name: string): Promise<string | null> {
+    const asked = this.open.get(name);
+    if (asked !== undefined && monotonicNow() - asked < UNANSWERED_MS) return `flag off: ${name} (its provider does not answer)`;
+    const now = monotonicNow();
+    this.open.set(name, now);
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => reject(new Error(`no answer about the flag "${name}" within ${ANSWER_WITHIN_MS} ms`)), ANSWER_WITHIN_MS);
+      timer.unref();
+    });
+    const answer = Promise.resolve().then(() => provider.isOn(name));
+    const close = () => void (this.open.get(name) === now && this.open.delete(name));
+    answer.then(close, close);
+    try {
+      const on = (await Promise.race([answer, late])) === true;
+      this.answered();
+      return on ? null : `flag off: ${name}`;
+    } catch (error) {
+      this.failures += 1;
+      this.events.emit({ type: 'loop.failed', loop: 'feature flag provider', error: describeError(error), failures: this.failures });
+      return `flag off: ${name} (its provider failed)`;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  private answered(): void {
+    if (this.failures > 0) this.events.emit({ type: 'loop.recovered', loop: 'feature flag provider' });
+    this.failures = 0;
+  }
+}

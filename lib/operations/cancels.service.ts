@@ -1,0 +1,27 @@
+import { Injectable } from '@nestjs/common';
+import { given, instant, jobNameOf } from '../options/operation-rules.js';
+import { readOperator, type Operator } from '../options/operator.js';
+import { ScheduleFollower } from '../scheduling/schedule-follower.service.js';
+import { CancelStore, type Cancelled } from '../store/cancel.store.js';
+
+/** Ends runs before they have done their work. */
+@Injectable()
+export class Cancels {
+  constructor(
+    private readonly store: CancelStore,
+    private readonly follower: ScheduleFollower,
+  ) {}
+
+  /**
+   * A run that waits is cancelled at once; the handler of one that runs is told to stop, wherever it runs, with a
+   * `CancelledError` as its signal's reason. It keeps its lease until it has ended.
+   * @throws InvalidOptionsError; RunRefusedError when there is no such run, or it has ended
+   */
+  async cancel(jobName: string, fireTime: Date, operator: Operator): Promise<Cancelled> {
+    const verb = 'SchedulerService.cancel';
+    const read = readOperator(operator, verb);
+    const cancelled = await this.store.cancel({ jobName: jobNameOf(jobName, verb), fireTime: given(fireTime, instant, `${verb}: fireTime`) }, read);
+    this.follower.wake();
+    return cancelled;
+  }
+}

@@ -1,0 +1,37 @@
+import { Injectable } from '@nestjs/common';
+import { compileSchedule } from '../domain/schedule.js';
+import { given, instant, jobNameOf } from '../options/operation-rules.js';
+import { integer } from '../options/option-rules.js';
+import { readOperator, type Operator } from '../options/operator.js';
+import { SkipStore } from '../store/skip.store.js';
+
+export interface SkipOptions {
+  /** How many; at most 1000. @default 1 */
+  readonly count?: number;
+}
+
+/** Leaves out occurrences that are yet to come. */
+@Injectable()
+export class Skips {
+  constructor(private readonly store: SkipStore) {}
+
+  /**
+   * The next occurrences do not run: each has its row from now on, `skipped by …`. Asked again before they have passed, it
+   * names the same ones.
+   * @returns their fire times: fewer when the schedule ends
+   * @throws InvalidOptionsError, UnknownJobError, RenamedJobError
+   */
+  async skipNext(jobName: string, operator: Operator, options: SkipOptions = {}): Promise<Date[]> {
+    const verb = 'SchedulerService.skipNext';
+    const read = readOperator(operator, verb);
+    const name = jobNameOf(jobName, verb);
+    const count = given(options.count ?? 1, integer({ atLeast: 1, atMost: 1_000 }), `${verb}: count`);
+    return this.store.skip(name, ({ cron, timeZone, calendar }, now) => compileSchedule(cron, timeZone, name, calendar).between(now, Infinity, count), read);
+  }
+
+  /** An occurrence that was to be skipped runs after all. @throws InvalidOptionsError; RunRefusedError when it was not, or its time has come */
+  async unskip(jobName: string, fireTime: Date, operator: Operator): Promise<void> {
+    const verb = 'SchedulerService.unskip';
+    await this.store.unskip(jobNameOf(jobName, verb), given(fireTime, instant, `${verb}: fireTime`), readOperator(operator, verb));
+  }
+}

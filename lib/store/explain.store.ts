@@ -1,0 +1,133 @@
+import type { ExplainedJob, ExplainedRow, ExplainedStart, ExplanationFacts } from '../domain/explanation.js';
+import type { RunKey } from '../domain/run.js';
+import { isOff } from './flag-off.js';
+import type { JobRun } from './job-run.entity.js';
+import { queryOn, type Query } from './query.js';
+import type { SchedulerDatabase } from './scheduler-database.js';
+
+/** A job's schedule as it is stored. */
+export interface StoredSchedule {
+  readonly cron: string;
+  readonly timeZone: string;
+  readonly calendar: string | null;
+}
+
+/** What the database knows about one planned time. */
+export type FoundFacts = Omit<ExplanationFacts, 'schedule'> & { readonly storedSchedule: StoredSchedule | null };
+
+/** Looks up what an explanation is made of; writes nothing. */
+export class ExplainStore {
+  private readonly query: Query;
+
+  constructor(private readonly database: SchedulerDatabase) {
+    this.query = queryOn(database.coordination);
+  }
+
+  async facts(key: RunKey): Promise<FoundFacts> {
+    const [clock] = await this.query<{ now: Date }>('select clock_timestamp() as now');
+    const { job, storedSchedule } = await this.job(key.jobName);
+    const row = await this.row(key);
+    const others = row ? await this.others(key, row) : { beside: [], skippedFor: [] };
+    return { ...key, now: clock!.now, job, storedSchedule, row, ...others, inTheWay: await this.inTheWay(key) };
+  }
+
+  private async job(name: string): Promise<{ job: ExplainedJob | null; storedSchedule: StoredSchedule | null }> {
+    const { jobSchedule, jobInstances, jobFlags } = this.database.tables;
+    const [row] = await this.query<StoredSchedule & Omit<ExplainedJob, 'paused'> & PausedRow>(
+      `select job.cron, job.time_zone as "timeZone", job.calendar,
+              job.effective_from as "effectiveFrom", job.decided_until as "decidedUntil", job.enabled,
+              job.paused_at is not null and (job.paused_until is null or job.paused_until > clock_timestamp()) as paused,
+              job.paused_at as since, job.paused_until as until, job.paused_by as by, job.paused_reason as reason,
+              job.policies ->> 'flag' as flag, coalesce(job.policies ->> 'flagOff', 'finish') as "flagOff",
+              ${isOff(jobFlags, `job.policies ->> 'flag'`)} as "flagIsOff",
+              job.yields_to as "yieldsTo", job.removed_at as "removedAt",
+             (select count(*)::integer
+              from   ${jobInstances} instance
+              where  instance.alive_until > clock_timestamp()
+              and   (instance.jobs ? job.name or instance.handlers ? job.handler)) as instances
+       from   ${jobSchedule} job
+       where  job.name = $1`,
+      [name],
+    );
+    if (!row) return { job: null, storedSchedule: null };
+    const { cron, timeZone, calendar, paused, since, until, by, reason, ...job } = row;
+    return { storedSchedule: { cron, timeZone, calendar }, job: { ...job, paused: paused ? { since: since!, until, by, reason } : null } };
+  }
+
+  /** The row of its own before a gap that covers it. */
+  private async row({ jobName, fireTime }: RunKey): Promise<ExplainedRow | null> {
+    const [row] = await this.query<FoundRow>(
+      `select fire_time as "fireTime", status, trigger, reason, claimed_by as "claimedBy", attempt, started_at as "startedAt", finished_at as "finishedAt",
+              error, earlier_attempts as "earlierAttempts", lease_until as "leaseUntil", next_attempt_at as "nextAttemptAt",
+              requested_by as "requestedBy", cancel_requested_at as "cancelRequestedAt", gap_from as "gapFrom", gap_count as "gapCount"
+       from   ${this.database.tables.jobRuns}
+       where  job_name = $1
+       and   (fire_time = $2 or gap_from <= $2 and fire_time > $2)
+       order  by fire_time
+       limit  1`,
+      [jobName, fireTime.toISOString()],
+    );
+    if (!row) return null;
+    const { gapFrom, gapCount, ...rest } = row;
+    return { ...rest, starts: startsOf(row), gap: gapFrom && { from: gapFrom, count: gapCount! } };
+  }
+
+  /** What was under way, or skipped, while this run was: from its first start to its end, or now. */
+  private async others({ jobName }: RunKey, { fireTime, starts }: ExplainedRow): Promise<Pick<ExplanationFacts, 'beside' | 'skippedFor'>> {
+    const from = starts[0]?.startedAt;
+    if (!from) return { beside: [], skippedFor: [] };
+    const last = starts.at(-1)!;
+    const rows = await this.query<{ fire_time: Date; skipped: boolean }>(
+      `select fire_time, status = 'skipped' as skipped
+       from   ${this.database.tables.jobRuns}
+       where  job_name = $1
+       and    fire_time <> $2
+       and   (status = 'skipped' and reason = 'overlap' and fire_time between $3 and coalesce($4, clock_timestamp())
+              or attempt > 0 and started_at < coalesce($4, clock_timestamp())
+                and (status = 'running' or finished_at > $3))
+       order  by fire_time
+       limit  100`,
+      [jobName, fireTime.toISOString(), from.toISOString(), last.finishedAt?.toISOString() ?? null],
+    );
+    const of = (skipped: boolean) => rows.filter((row) => row.skipped === skipped).map(({ fire_time }) => fire_time);
+    return { beside: of(false), skippedFor: of(true) };
+  }
+
+  private async inTheWay({ jobName, fireTime }: RunKey): Promise<ExplanationFacts['inTheWay']> {
+    const [run] = await this.query<{ fireTime: Date; instanceId: string }>(
+      `select fire_time as "fireTime", claimed_by as "instanceId"
+       from   ${this.database.tables.jobRuns}
+       where  job_name = $1
+       and    fire_time <> $2
+       and    status = 'running'
+       order  by fire_time
+       limit  1`,
+      [jobName, fireTime.toISOString()],
+    );
+    return run ?? null;
+  }
+}
+
+interface PausedRow {
+  paused: boolean;
+  since: Date | null;
+  until: Date | null;
+  by: string | null;
+  reason: string | null;
+}
+
+type FoundRow = Omit<ExplainedRow, 'starts' | 'gap'> &
+  Pick<JobRun, 'claimedBy' | 'attempt' | 'startedAt' | 'finishedAt' | 'error' | 'earlierAttempts' | 'gapFrom' | 'gapCount'>;
+
+function startsOf({ attempt, claimedBy, startedAt, finishedAt, status, error, earlierAttempts }: FoundRow): ExplainedStart[] {
+  const earlier = earlierAttempts.map((each) => ({
+    attempt: each.attempt,
+    instanceId: each.claimedBy,
+    startedAt: each.startedAt === null ? null : new Date(each.startedAt),
+    finishedAt: each.finishedAt === null ? null : new Date(each.finishedAt),
+    status: each.status,
+    error: each.error?.message ?? null,
+  }));
+  if (attempt === 0) return earlier;
+  return [...earlier, { attempt, instanceId: claimedBy, startedAt, finishedAt: status === 'running' ? null : finishedAt, status, error: error?.message ?? null }];
+}

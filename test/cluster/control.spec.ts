@@ -1,0 +1,44 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { Cancels, Flags, type DistributedSchedulerOptions } from '../../lib/index.js';
+import { closeApps, startApp } from '../integration/support/apps.js';
+import { Cluster } from './harness/cluster.js';
+import { everyTenSeconds } from './harness/crons.js';
+import { eventually } from './harness/eventually.js';
+
+/** An operator's process, which runs no job itself. */
+const OPERATOR: DistributedSchedulerOptions = { enabled: false };
+const OPS = { by: 'ops', reason: 'because' };
+
+/** The leases are so long that nothing but a look at the database can end a run within a test. */
+describe('what an operator does on another replica', () => {
+  let cluster: Cluster;
+  beforeEach(async () => void (cluster = await Cluster.create()));
+  afterEach(async () => {
+    await closeApps();
+    await cluster.end();
+  });
+
+  it('reaches the running handler and the next start at the next look', async () => {
+    const cron = await everyTenSeconds(cluster.ledger);
+    const job = { name: 'exports', cron, flag: 'exports', flagOff: 'cancel', lease: '10m', overlap: 'forbid' } as const;
+    const steps = [{ gate: 'running' }, { untilAborted: true as const }, { effect: 'late' }];
+    await cluster.startAll(['one', 'two'], { jobs: [{ ...job, steps }] });
+    const operator = await startApp(cluster.database, {}, OPERATOR);
+
+    const first = await cluster.anyAtGate('running');
+    first.replica.open('running', first.at);
+    await operator.get(Flags).setFlag('exports', false, OPS);
+    expect(await first.replica.event('run.cancelled', first.at)).toMatchObject({ reason: 'flag off: exports' });
+    expect(await cluster.ledger.run(first.at)).toMatchObject({ status: 'cancelled', reason: 'flag off: exports', attempt: 1 });
+    await eventually('an occurrence that is skipped', async () => (await cluster.ledger.runs('exports')).find(({ reason, status }) => status === 'skipped' && reason === 'flag off: exports'));
+
+    const seen = (await cluster.ledger.runs('exports')).length;
+    await operator.get(Flags).setFlag('exports', true, OPS);
+    const fireTime = await eventually('another that runs', async () => (await cluster.ledger.runs('exports')).slice(seen).find(({ status }) => status === 'running')?.fireTime);
+    const second = await cluster.anyAtGate('running', { fireTime });
+    second.replica.open('running', second.at);
+    expect(await operator.get(Cancels).cancel('exports', fireTime, OPS)).toBe('requested');
+    expect(await second.replica.event('run.cancelled', second.at)).toMatchObject({ reason: 'cancelled by ops: because' });
+    expect(await cluster.ledger.run(second.at)).toMatchObject({ status: 'cancelled', attempt: 1 });
+  }, 90_000);
+});
