@@ -10,6 +10,8 @@ export class Tables {
   readonly jobFlags: string;
   /** The function behind the trigger of `job_schedule`. */
   readonly keepHolds: string;
+  /** The function behind the triggers of `job_runs`. */
+  readonly refuseMove: string;
 
   /** @param schema as configured, not quoted */
   constructor(readonly schema: string) {
@@ -20,6 +22,7 @@ export class Tables {
     this.jobActions = this.qualify('job_actions');
     this.jobFlags = this.qualify('job_flags');
     this.keepHolds = this.qualify('job_schedule_keep_holds');
+    this.refuseMove = this.qualify('job_runs_refuse_move');
   }
 
   /** The tables in the given schema, or in the default one of the data source that runs the statement. */
