@@ -1,6 +1,7 @@
-import { Module, type DynamicModule, type Provider } from '@nestjs/common';
+import { Logger, Module, type DynamicModule, type Provider } from '@nestjs/common';
 import { DiscoveryModule, ModulesContainer } from '@nestjs/core';
 import { schedulerMigrationsIn } from '../migrations/index.js';
+import { AlertsService } from './alerts/alerts.service.js';
 import { DecoratedMethods } from './discovery/decorated-methods.js';
 import { HandlerContexts } from './discovery/handler-contexts.js';
 import { HandlerFactory } from './discovery/handler.factory.js';
@@ -26,6 +27,8 @@ import { SchedulerLifecycle } from './lifecycle/scheduler.lifecycle.js';
 import { SingleModule } from './lifecycle/single-module.js';
 import { SchedulerLogger } from './logging/scheduler-logger.js';
 import { ClockWatchService } from './maintenance/clock-watch.service.js';
+import { DatabaseWatch } from './maintenance/database-watch.service.js';
+import { OverdueService } from './maintenance/overdue.service.js';
 import { PartitionsService } from './maintenance/partitions.service.js';
 import { ReaperService } from './maintenance/reaper.service.js';
 import { asyncOptionsProviders } from './options/async-options.js';
@@ -57,7 +60,8 @@ const OPTIONS_PROVIDERS: Provider[] = [
     inject: [SCHEDULER_OPTIONS, SingleModule],
     useFactory: async (options: ResolvedSchedulerOptions, single: SingleModule) => {
       await single.require();
-      return SchedulerDatabase.open(options, schedulerMigrationsIn(options.schema));
+      const tell = (text: string) => (options.logging ? new Logger('DistributedScheduler').warn(text) : undefined);
+      return SchedulerDatabase.open(options, schedulerMigrationsIn(options.schema), tell);
     },
   },
   { provide: DatabaseTime, useFactory: () => new DatabaseTime() },
@@ -84,6 +88,9 @@ const SERVICES: Provider[] = [
   UnregisteredJobs,
   PartitionsService,
   ClockWatchService,
+  DatabaseWatch,
+  OverdueService,
+  AlertsService,
   SchedulerLogger,
   SingleModule,
   HookOrder,

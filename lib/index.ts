@@ -12,6 +12,10 @@ export { ReceiptService, type Effect, type OnceOptions, type OnceOutcome } from 
 export { ReaperService } from './maintenance/reaper.service.js';
 export { TickerService } from './scheduling/ticker.service.js';
 
+export { ALERT_SINK } from './distributed-scheduler.tokens.js';
+export type { Alert, AlertKind, AlertSeverity, AlertSink } from './domain/alert.js';
+export type { AlertOptions, AlertSinkOption } from './options/alert-options.js';
+export type { DatabaseTrouble, DatabaseTroubleKind } from './domain/database-trouble.js';
 export { SchedulerEvents } from './events/scheduler-events.js';
 export type { AttemptFacts, EventOf, SchedulerEvent, SchedulerFact } from './events/scheduler-event.js';
 
@@ -60,3 +64,4 @@ export { RepeatedModuleError } from './errors/repeated-module.error.js';
 export { ShutdownError } from './errors/shutdown.error.js';
 export { UnknownJobError } from './errors/unknown-job.error.js';
 export { UnreadableDatesError } from './errors/unreadable-dates.error.js';
+export { UnusableDatabaseError } from './errors/unusable-database.error.js';

@@ -31,6 +31,8 @@ export interface JobPolicies {
   readonly jitterMs: number;
   readonly maxAttempts: number;
   readonly backoff: Backoff;
+  /** How often a run should be done; null where nothing is expected. */
+  readonly expectSuccessWithinMs: number | null;
 }
 
 /** A named schedule with its policies, as declared by the code of this instance. */

@@ -1,8 +1,10 @@
 import { Injectable } from '@nestjs/common';
+import { databaseTrouble, type DatabaseTrouble } from '../domain/database-trouble.js';
 import { LONGEST_TIMER_MS } from '../domain/duration.js';
 import { describeError, type StoredError } from '../domain/stored-error.js';
 import { DatabaseConnectionError } from '../errors/database-connection.error.js';
 import type { LeaseLoss } from '../errors/lease-lost.error.js';
+import { loopListener } from '../events/loop-listener.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import { Loop } from '../runtime/loop.js';
 import { monotonicNow } from '../runtime/monotonic.js';
@@ -28,12 +30,12 @@ export class HeartbeatService {
   ) {
     this.thread = new HeartbeatThread(() => this.settings, database.tables.schema, {
       hear: (message) => this.hear(message),
-      failed: (error) => this.failed(describeError(error)),
+      failed: (error) => this.failed(describeError(error), databaseTrouble(error)),
       replaced: () => this.runs.list().forEach((run) => this.watch(run)),
     });
     this.deadlines = new Loop(async () => this.checkDeadlines(), {
       maxSleepMs: LONGEST_TIMER_MS,
-      onFailure: (error, failures) => this.events.emit({ type: 'loop.failed', loop: 'heartbeat', error: describeError(error), failures }),
+      ...loopListener(events, 'heartbeat'),
     });
   }
 
@@ -84,7 +86,7 @@ export class HeartbeatService {
       case 'lost':
         return this.lose(this.runs.get(message.id, message.attempt), message.cause);
       case 'failed':
-        return this.failed(message.error);
+        return this.failed(message.error, message.trouble);
       case 'recovered':
         return this.events.emit({ type: 'heartbeat.recovered' });
       // `start()` waits for these.
@@ -110,8 +112,8 @@ export class HeartbeatService {
     this.forget(run);
   }
 
-  private failed(error: StoredError): void {
-    this.events.emit({ type: 'heartbeat.failed', error });
+  private failed(error: StoredError, trouble: DatabaseTrouble | null): void {
+    this.events.emit({ type: 'heartbeat.failed', error, trouble });
     this.renewPassword().catch((refused: unknown) => this.events.emit({ type: 'heartbeat.failed', error: describeError(refused) }));
   }
 

@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { databaseTrouble } from '../domain/database-trouble.js';
 import type { Outcome } from '../domain/outcome.js';
 import type { RunStatus } from '../domain/run.js';
 import { describeError } from '../domain/stored-error.js';
@@ -35,7 +36,7 @@ export class RunEndings {
         const accepted = outcome.kind === 'done' ? await this.store.complete(run.owned) : await this.store.end(run.owned, endingOf(outcome));
         return accepted || (failures > 1 && (await this.store.hasEnded(run.owned, statusOf(outcome))));
       } catch (error) {
-        this.events.emit({ type: 'loop.failed', loop: `ending of ${run.id}`, error: describeError(error), failures });
+        this.events.emit({ type: 'loop.failed', loop: `ending of ${run.id}`, error: describeError(error), failures, trouble: databaseTrouble(error) });
         if (run.leaseLost || monotonicNow() + wait >= run.leaseDeadline) return false;
         await sleep(wait, undefined, { ref: false });
       }

@@ -18,6 +18,7 @@ export function resolvePolicies(own: Partial<JobValues>, defaults: ResolvedJobDe
     jitterMs: all.jitter,
     maxAttempts: all.maxAttempts,
     backoff: all.backoff,
+    expectSuccessWithinMs: all.expectSuccessWithin ?? null,
   };
 }
 

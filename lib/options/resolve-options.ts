@@ -1,4 +1,5 @@
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
+import { resolveAlerts, type ResolvedAlertOptions } from './alert-options.js';
 import { JOB_DEFAULT_OPTIONS, MODULE_OPTIONS, type ResolvedJobDefaults } from './defaults.js';
 import { problemsBetween, resolvePolicies } from './job-policies.js';
 import { expected } from './option-rules.js';
@@ -22,6 +23,8 @@ export interface ResolvedSchedulerOptions {
   readonly pollIntervalMs: number;
   readonly maxClockSkewMs: number;
   readonly shutdownTimeoutMs: number;
+  readonly waitForDatabaseMs: number;
+  readonly alerts: ResolvedAlertOptions;
   readonly enabled: boolean;
   readonly logging: boolean;
 }
@@ -35,8 +38,9 @@ export function resolveSchedulerOptions(given: DistributedSchedulerOptions | und
   const options = given ?? {};
   const { values, problems: own } = readOptions(options, MODULE_OPTIONS, '');
   const jobDefaults = readJobDefaults(options.defaults);
+  const alerts = resolveAlerts(options.alerts);
   const connection = resolveConnection(options, environment);
-  const problems = [...own, ...jobDefaults.problems];
+  const problems = [...own, ...jobDefaults.problems, ...alerts.problems];
   if ('problem' in connection) fail([...problems, connection.problem]);
   if (problems.length > 0) fail(problems);
   const all = { ...defaultsOf(MODULE_OPTIONS), ...values };
@@ -52,6 +56,8 @@ export function resolveSchedulerOptions(given: DistributedSchedulerOptions | und
     pollIntervalMs: all.pollInterval,
     maxClockSkewMs: all.maxClockSkew,
     shutdownTimeoutMs: all.shutdownTimeout,
+    waitForDatabaseMs: all.waitForDatabase,
+    alerts: alerts.values,
     enabled: all.enabled,
     logging: all.logging,
   });

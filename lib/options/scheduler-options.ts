@@ -1,6 +1,7 @@
 import type { FactoryProvider, InjectionToken, ModuleMetadata, Type } from '@nestjs/common';
 import type { DataSource, DataSourceOptions } from 'typeorm';
 import type { Duration } from '../domain/duration.js';
+import type { AlertOptions } from './alert-options.js';
 import type { DistributedCronOptions } from './job-options.js';
 
 /** TypeORM's options for PostgreSQL. `type` may be left out. */
@@ -43,6 +44,13 @@ export interface DistributedSchedulerOptions {
   pollInterval?: Duration;
   /** How far this machine's clock may be from the database's before the event `clock.skewed` warns (from 100 ms). @default '5s' */
   maxClockSkew?: Duration;
+  /** Who is told what a person should know, and how often. */
+  alerts?: AlertOptions;
+  /**
+   * How long a start waits for a database that is down, restarting, full of connections or read-only. What does not pass
+   * by itself, such as a wrong password, fails it at once. @default 0
+   */
+  waitForDatabase?: Duration;
   /** How long a stopping instance waits for its running handlers before it aborts them. @default '20s' */
   shutdownTimeout?: Duration;
   /** False: the instance registers its jobs and serves the injectable services, but claims nothing. @default true */

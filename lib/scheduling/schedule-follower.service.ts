@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { KnownJobs, type RegisteredJob } from '../discovery/known-jobs.js';
 import { INSTANCE_ID, SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
-import { describeError } from '../domain/stored-error.js';
+import { loopListener } from '../events/loop-listener.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { DatabaseTime } from '../runtime/database-time.js';
@@ -51,8 +51,7 @@ export class ScheduleFollower {
   ) {
     this.loop = new Loop(() => this.follow(), {
       maxSleepMs: options.pollIntervalMs,
-      onFailure: (error, failures) => events.emit({ type: 'loop.failed', loop: 'schedules', error: describeError(error), failures }),
-      onRecovery: () => events.emit({ type: 'loop.recovered', loop: 'schedules' }),
+      ...loopListener(events, 'schedules'),
     });
   }
 

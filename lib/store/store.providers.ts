@@ -5,6 +5,7 @@ import { JobInstanceStore } from './job-instance.store.js';
 import { JobRun } from './job-run.entity.js';
 import { JobRunStore } from './job-run.store.js';
 import { JobScheduleStore } from './job-schedule.store.js';
+import { OverdueStore } from './overdue.store.js';
 import { PartitionStore } from './partition.store.js';
 import { ReaperStore } from './reaper.store.js';
 import { Receipt } from './receipt.entity.js';
@@ -14,10 +15,11 @@ import { SchedulerDatabase } from './scheduler-database.js';
 import { SchemaStore } from './schema.store.js';
 import { JOB_RUN_REPOSITORY, RECEIPT_REPOSITORY } from './store.tokens.js';
 import { TakeOverStore } from './take-over.store.js';
+import { ToldStore } from './told.store.js';
 
 /** The stores and repositories, on the module's own connections. */
 export const STORE_PROVIDERS: Provider[] = [
-  ...[SchemaStore, PartitionStore, JobInstanceStore, JobRunStore, ReaperStore, ReceiptStore].map((store) => ({
+  ...[SchemaStore, PartitionStore, JobInstanceStore, JobRunStore, OverdueStore, ReaperStore, ReceiptStore, ToldStore].map((store) => ({
     provide: store,
     inject: [SchedulerDatabase],
     useFactory: (database: SchedulerDatabase) => new store(database),

@@ -2,7 +2,7 @@ import type { JobDefinition } from '../domain/job-definition.js';
 
 /** What people read in `job_schedule.policies`; the definition that an instance has is what counts. */
 export function storedPolicies(job: JobDefinition): Record<string, unknown> {
-  const { overlap, missed, catchUpWindowMs, maxCatchUp, lateAfterMs, leaseMs, renewEveryMs, jitterMs, maxAttempts, backoff } = job;
+  const { overlap, missed, catchUpWindowMs, maxCatchUp, lateAfterMs, leaseMs, renewEveryMs, jitterMs, maxAttempts, backoff, expectSuccessWithinMs } = job;
   const retry = backoff.kind === 'function' ? { kind: 'function' } : backoff;
-  return { overlap, missed, catchUpWindowMs, maxCatchUp, lateAfterMs, leaseMs, renewEveryMs, jitterMs, maxAttempts, backoff: retry };
+  return { overlap, missed, catchUpWindowMs, maxCatchUp, lateAfterMs, leaseMs, renewEveryMs, jitterMs, maxAttempts, backoff: retry, expectSuccessWithinMs };
 }

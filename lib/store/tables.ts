@@ -8,6 +8,7 @@ export class Tables {
   readonly jobInstances: string;
   readonly jobActions: string;
   readonly jobFlags: string;
+  readonly jobAlerts: string;
   /** The function behind the trigger of `job_schedule`. */
   readonly keepHolds: string;
   /** The function behind the triggers of `job_runs`. */
@@ -21,6 +22,7 @@ export class Tables {
     this.jobInstances = this.qualify('job_instances');
     this.jobActions = this.qualify('job_actions');
     this.jobFlags = this.qualify('job_flags');
+    this.jobAlerts = this.qualify('job_alerts');
     this.keepHolds = this.qualify('job_schedule_keep_holds');
     this.refuseMove = this.qualify('job_runs_refuse_move');
   }

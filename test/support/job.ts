@@ -19,6 +19,7 @@ export function aJob(name: string, expression: string, changes: Partial<JobDefin
     jitterMs: 0,
     maxAttempts: 3,
     backoff: { kind: 'fixed', delayMs: 0 },
+    expectSuccessWithinMs: null,
     ...changes,
   };
 }

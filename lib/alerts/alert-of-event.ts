@@ -1,0 +1,83 @@
+import type { Alert, AlertKind, AlertSeverity } from '../domain/alert.js';
+import type { HeldBack } from '../domain/alert-gate.js';
+import { isOutOfReach } from '../domain/database-trouble.js';
+import { formatDuration } from '../domain/duration.js';
+import { runId, type RunKey } from '../domain/run.js';
+import type { EventOf, SchedulerEvent } from '../events/scheduler-event.js';
+import { wordingOf } from '../logging/wording.js';
+
+/** A duty that fails for other reasons than a database out of reach is told about at this failure in a row: after some ten seconds. */
+const LOOP_IS_FAILING_AT = 8;
+
+interface Judgement {
+  readonly kind: AlertKind;
+  readonly severity: AlertSeverity;
+  /** What makes it the same fact, beside its kind. */
+  readonly about: string;
+}
+
+/** The alert that an event is; null for most. */
+export function alertOf(event: SchedulerEvent): Alert | null {
+  const judgement = judge(event);
+  if (!judgement) return null;
+  const { type: _type, at, ...facts } = event;
+  const { jobName = null, fireTime = null } = facts as Partial<RunKey>;
+  const { kind, severity, about } = judgement;
+  return { kind, severity, jobName, fireTime, text: wordingOf(event)?.text ?? kind, facts, at, key: about === '' ? kind : `${kind} ${about}` };
+}
+
+/** Facts that every replica tells: one of them is enough. */
+export function isToldByAll({ kind }: Alert): boolean {
+  return kind === 'job.unregistered';
+}
+
+/** In place of what was held back. */
+export function heldAlert({ kind, count }: HeldBack, at: Date, windowMs: number): Alert {
+  const text = `${count} more alerts of the kind ${kind} came within ${formatDuration(windowMs)} and were held back: see the log and job_runs`;
+  return { kind: 'alerts.held', severity: 'warning', jobName: null, fireTime: null, text, facts: { kind, count, windowMs }, at, key: `alerts.held ${kind}` };
+}
+
+function judge(event: SchedulerEvent): Judgement | null {
+  switch (event.type) {
+    case 'run.dead':
+      return { kind: event.type, severity: 'critical', about: attempt(event) };
+    case 'run.overBudget':
+    case 'run.orphaned':
+      return { kind: event.type, severity: 'warning', about: attempt(event) };
+    case 'lease.lost':
+      return isWanted(event) ? null : { kind: event.type, severity: 'warning', about: attempt(event) };
+    case 'run.missed':
+      return { kind: event.type, severity: 'warning', about: `${event.jobName} until ${event.until.toISOString()}` };
+    case 'job.overdue':
+      return { kind: event.type, severity: 'critical', about: `${event.jobName} since ${event.lastSuccessAt?.toISOString() ?? 'ever'}` };
+    case 'job.unreadable':
+      return { kind: event.type, severity: 'critical', about: event.jobName };
+    case 'job.unregistered':
+      return { kind: event.type, severity: 'warning', about: event.jobs.map(({ jobName }) => jobName).join(', ') };
+    case 'clock.skewed':
+      return { kind: event.type, severity: 'warning', about: `${event.skewMs < 0 ? 'behind' : 'ahead'} by ${Math.floor(Math.log2(Math.abs(event.skewMs) / event.maxMs))}` };
+    case 'partitions.ending':
+      return { kind: event.type, severity: 'critical', about: event.until.toISOString() };
+    case 'database.unreachable':
+      return { kind: event.type, severity: 'critical', about: event.since.toISOString() };
+    case 'loop.failed':
+      return isFailing(event) ? { kind: 'loop.failing', severity: 'critical', about: event.loop } : null;
+    default:
+      return null;
+  }
+}
+
+/** A database out of reach fails all loops, and is told about as that. What somebody must mend is told at once. */
+function isFailing({ failures, trouble }: EventOf<'loop.failed'>): boolean {
+  if (trouble && !trouble.passing) return failures === 1 || failures >= LOOP_IS_FAILING_AT;
+  return !(trouble && isOutOfReach(trouble)) && failures >= LOOP_IS_FAILING_AT;
+}
+
+/** An operator who cancels a run needs no alert of it. */
+function isWanted({ cause }: EventOf<'lease.lost'>): boolean {
+  return (cause as string) === 'cancelled';
+}
+
+function attempt(event: RunKey & { readonly attempt: number }): string {
+  return `${runId(event)} attempt ${event.attempt}`;
+}

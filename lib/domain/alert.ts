@@ -1,0 +1,40 @@
+/** What an alert is about. */
+export type AlertKind =
+  | 'run.dead'
+  | 'run.overBudget'
+  | 'run.orphaned'
+  | 'run.missed'
+  | 'lease.lost'
+  | 'job.overdue'
+  | 'job.unregistered'
+  | 'job.unreadable'
+  | 'clock.skewed'
+  | 'partitions.ending'
+  | 'database.unreachable'
+  | 'loop.failing'
+  /** A flood of one kind, in place of what was held back. */
+  | 'alerts.held';
+
+/** `critical`: work is not done until somebody acts. `warning`: it goes on, and somebody should look. */
+export type AlertSeverity = 'warning' | 'critical';
+
+/** Something a person should know. */
+export interface Alert {
+  readonly kind: AlertKind;
+  readonly severity: AlertSeverity;
+  readonly jobName: string | null;
+  readonly fireTime: Date | null;
+  /** One sentence. */
+  readonly text: string;
+  /** What is known about it, plain values. */
+  readonly facts: Readonly<Record<string, unknown>>;
+  /** By the machine's clock. */
+  readonly at: Date;
+  /** The same for the same fact: use it where a pager joins what belongs together. */
+  readonly key: string;
+}
+
+/** Where alerts go: a pager, a chat, a mail. It may throw, hang or be slow: nobody but its alerts waits for it. */
+export interface AlertSink {
+  alert(alert: Alert): void | Promise<void>;
+}
