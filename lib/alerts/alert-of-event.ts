@@ -1,4 +1,4 @@
-import type { Alert, AlertKind, AlertSeverity } from '../domain/alert.js';
+import { ALERT_SEVERITIES, type Alert, type AlertKind } from '../domain/alert.js';
 import type { HeldBack } from '../domain/alert-gate.js';
 import { isOutOfReach } from '../domain/database-trouble.js';
 import { formatDuration } from '../domain/duration.js';
@@ -11,7 +11,6 @@ const LOOP_IS_FAILING_AT = 8;
 
 interface Judgement {
   readonly kind: AlertKind;
-  readonly severity: AlertSeverity;
   /** What makes it the same fact, beside its kind. */
   readonly about: string;
 }
@@ -22,8 +21,8 @@ export function alertOf(event: SchedulerEvent): Alert | null {
   if (!judgement) return null;
   const { type: _type, at, ...facts } = event;
   const { jobName = null, fireTime = null } = facts as Partial<RunKey>;
-  const { kind, severity, about } = judgement;
-  return { kind, severity, jobName, fireTime, text: wordingOf(event)?.text ?? kind, facts, at, key: about === '' ? kind : `${kind} ${about}` };
+  const { kind, about } = judgement;
+  return { kind, severity: ALERT_SEVERITIES[kind], jobName, fireTime, text: wordingOf(event)?.text ?? kind, facts, at, key: about === '' ? kind : `${kind} ${about}` };
 }
 
 /** Facts that every replica tells: one of them is enough. */
@@ -34,34 +33,33 @@ export function isToldByAll({ kind }: Alert): boolean {
 /** In place of what was held back. */
 export function heldAlert({ kind, count }: HeldBack, at: Date, windowMs: number): Alert {
   const text = `${count} more alerts of the kind ${kind} came within ${formatDuration(windowMs)} and were held back: see the log and job_runs`;
-  return { kind: 'alerts.held', severity: 'warning', jobName: null, fireTime: null, text, facts: { kind, count, windowMs }, at, key: `alerts.held ${kind}` };
+  return { kind: 'alerts.held', severity: ALERT_SEVERITIES['alerts.held'], jobName: null, fireTime: null, text, facts: { kind, count, windowMs }, at, key: `alerts.held ${kind}` };
 }
 
 function judge(event: SchedulerEvent): Judgement | null {
   switch (event.type) {
     case 'run.dead':
-      return { kind: event.type, severity: 'critical', about: attempt(event) };
     case 'run.overBudget':
     case 'run.orphaned':
-      return { kind: event.type, severity: 'warning', about: attempt(event) };
+      return { kind: event.type, about: attempt(event) };
     case 'lease.lost':
-      return isWanted(event) ? null : { kind: event.type, severity: 'warning', about: attempt(event) };
+      return isWanted(event) ? null : { kind: event.type, about: attempt(event) };
     case 'run.missed':
-      return { kind: event.type, severity: 'warning', about: `${event.jobName} until ${event.until.toISOString()}` };
+      return { kind: event.type, about: `${event.jobName} until ${event.until.toISOString()}` };
     case 'job.overdue':
-      return { kind: event.type, severity: 'critical', about: `${event.jobName} since ${event.lastSuccessAt?.toISOString() ?? 'ever'}` };
+      return { kind: event.type, about: `${event.jobName} since ${event.lastSuccessAt?.toISOString() ?? 'ever'}` };
     case 'job.unreadable':
-      return { kind: event.type, severity: 'critical', about: event.jobName };
+      return { kind: event.type, about: event.jobName };
     case 'job.unregistered':
-      return { kind: event.type, severity: 'warning', about: event.jobs.map(({ jobName }) => jobName).join(', ') };
+      return { kind: event.type, about: event.jobs.map(({ jobName }) => jobName).join(', ') };
     case 'clock.skewed':
-      return { kind: event.type, severity: 'warning', about: `${event.skewMs < 0 ? 'behind' : 'ahead'} by ${Math.floor(Math.log2(Math.abs(event.skewMs) / event.maxMs))}` };
+      return { kind: event.type, about: `${event.skewMs < 0 ? 'behind' : 'ahead'} by ${Math.floor(Math.log2(Math.abs(event.skewMs) / event.maxMs))}` };
     case 'partitions.ending':
-      return { kind: event.type, severity: 'critical', about: event.until.toISOString() };
+      return { kind: event.type, about: event.until.toISOString() };
     case 'database.unreachable':
-      return { kind: event.type, severity: 'critical', about: event.since.toISOString() };
+      return { kind: event.type, about: event.since.toISOString() };
     case 'loop.failed':
-      return isFailing(event) ? { kind: 'loop.failing', severity: 'critical', about: event.loop } : null;
+      return isFailing(event) ? { kind: 'loop.failing', about: event.loop } : null;
     default:
       return null;
   }

@@ -1,22 +1,26 @@
-/** What an alert is about. */
-export type AlertKind =
-  | 'run.dead'
-  | 'run.overBudget'
-  | 'run.orphaned'
-  | 'run.missed'
-  | 'lease.lost'
-  | 'job.overdue'
-  | 'job.unregistered'
-  | 'job.unreadable'
-  | 'clock.skewed'
-  | 'partitions.ending'
-  | 'database.unreachable'
-  | 'loop.failing'
-  /** A flood of one kind, in place of what was held back. */
-  | 'alerts.held';
-
 /** `critical`: work is not done until somebody acts. `warning`: it goes on, and somebody should look. */
 export type AlertSeverity = 'warning' | 'critical';
+
+/** What an alert can be about, and how bad that is. */
+export const ALERT_SEVERITIES = {
+  'run.dead': 'critical',
+  'run.overBudget': 'warning',
+  'run.orphaned': 'warning',
+  'run.missed': 'warning',
+  'lease.lost': 'warning',
+  'job.overdue': 'critical',
+  'job.unregistered': 'warning',
+  'job.unreadable': 'critical',
+  'clock.skewed': 'warning',
+  'partitions.ending': 'critical',
+  'database.unreachable': 'critical',
+  'loop.failing': 'critical',
+  // A flood of one kind, in place of what was held back.
+  'alerts.held': 'warning',
+} as const satisfies Record<string, AlertSeverity>;
+
+/** What an alert is about. */
+export type AlertKind = keyof typeof ALERT_SEVERITIES;
 
 /** Something a person should know. */
 export interface Alert {

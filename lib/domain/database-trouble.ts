@@ -28,7 +28,7 @@ export interface DatabaseTrouble {
 type Rule = readonly [DatabaseTroubleKind, passing: boolean, codes: readonly string[], said: RegExp | null, advice: string];
 
 /** The first that fits holds. A code is a whole SQLSTATE, its class of two characters, or the system's name of an error. */
-const RULES: readonly Rule[] = [
+export const TROUBLES: readonly Rule[] = [
   [
     'unreachable', true,
     ['ECONNREFUSED', 'ECONNRESET', 'ENOTFOUND', 'EAI_AGAIN', 'ETIMEDOUT', 'EHOSTUNREACH', 'ENETUNREACH', 'EPIPE', '08'],
@@ -69,7 +69,7 @@ const RULES: readonly Rule[] = [
 /** @returns null for what has nothing to do with the database; never throws */
 export function databaseTrouble(error: unknown): DatabaseTrouble | null {
   for (const { code, message } of layersOf(error)) {
-    const rule = RULES.find(([, , codes, said]) => (code !== null && codes.some((known) => fits(known, code))) || said?.test(message));
+    const rule = TROUBLES.find(([, , codes, said]) => (code !== null && codes.some((known) => fits(known, code))) || said?.test(message));
     if (rule) return { kind: rule[0], passing: rule[1], code, advice: rule[4] };
   }
   return null;
