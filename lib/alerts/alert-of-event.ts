@@ -22,7 +22,7 @@ export function alertOf(event: SchedulerEvent): Alert | null {
   const { type: _type, at, ...facts } = event;
   const { jobName = null, fireTime = null } = facts as Partial<RunKey>;
   const { kind, about } = judgement;
-  return { kind, severity: ALERT_SEVERITIES[kind], jobName, fireTime, text: wordingOf(event)?.text ?? kind, facts, at, key: about === '' ? kind : `${kind} ${about}` };
+  return { kind, severity: ALERT_SEVERITIES[kind], jobName, fireTime, text: wordingOf(event)?.text ?? kind, facts, at, key: `${kind} ${about}` };
 }
 
 /** Facts that every replica tells: one of them is enough. */
@@ -41,9 +41,8 @@ function judge(event: SchedulerEvent): Judgement | null {
     case 'run.dead':
     case 'run.overBudget':
     case 'run.orphaned':
-      return { kind: event.type, about: attempt(event) };
     case 'lease.lost':
-      return isWanted(event) ? null : { kind: event.type, about: attempt(event) };
+      return { kind: event.type, about: attempt(event) };
     case 'run.missed':
       return { kind: event.type, about: `${event.jobName} until ${event.until.toISOString()}` };
     case 'job.overdue':
@@ -59,7 +58,8 @@ function judge(event: SchedulerEvent): Judgement | null {
     case 'database.unreachable':
       return { kind: event.type, about: event.since.toISOString() };
     case 'loop.failed':
-      return isFailing(event) ? { kind: 'loop.failing', about: event.loop } : null;
+      // A table that is missing fails every loop, and is one fact.
+      return isFailing(event) ? { kind: 'loop.failing', about: event.trouble?.kind ?? event.loop } : null;
     default:
       return null;
   }
@@ -69,11 +69,6 @@ function judge(event: SchedulerEvent): Judgement | null {
 function isFailing({ failures, trouble }: EventOf<'loop.failed'>): boolean {
   if (trouble && !trouble.passing) return failures === 1 || failures >= LOOP_IS_FAILING_AT;
   return !(trouble && isOutOfReach(trouble)) && failures >= LOOP_IS_FAILING_AT;
-}
-
-/** An operator who cancels a run needs no alert of it. */
-function isWanted({ cause }: EventOf<'lease.lost'>): boolean {
-  return (cause as string) === 'cancelled';
 }
 
 function attempt(event: RunKey & { readonly attempt: number }): string {

@@ -49,8 +49,6 @@ describe('an event that is an alert', () => {
     [failed(2, '42P01')],
     [failed(8, 'ECONNREFUSED')],
     [failed(100, '53300')],
-    // An operator wanted it.
-    [{ type: 'lease.lost', ...RUN, cause: 'cancelled' as never }],
   ])('%j is none', (fact) => {
     expect(alert(fact)).toBeNull();
   });
@@ -58,9 +56,11 @@ describe('an event that is an alert', () => {
   it.each<[string, SchedulerFact, SchedulerFact, boolean]>([
     ['another attempt that died', { type: 'run.dead', ...RUN, error: ERROR }, { type: 'run.dead', ...RUN, attempt: 3, error: ERROR }, false],
     ['a loop that fails still', failed(8), failed(9), true],
+    ['a table that another loop misses', failed(1, '42P01'), { ...failed(1, '42P01'), loop: 'reaper' } as SchedulerFact, true],
+    ['another loop that fails for no known reason', failed(8), { ...failed(8), loop: 'reaper' } as SchedulerFact, false],
     ['a clock a little worse', { type: 'clock.skewed', skewMs: 6_000, maxMs: 5_000 }, { type: 'clock.skewed', skewMs: 7_000, maxMs: 5_000 }, true],
     ['a clock on the other side', { type: 'clock.skewed', skewMs: 6_000, maxMs: 5_000 }, { type: 'clock.skewed', skewMs: -6_000, maxMs: 5_000 }, false],
-  ])('%s: the same fact: %#', (_what, one, other, same) => {
+  ])('%s is the same fact, or not (%#)', (_what, one, other, same) => {
     expect(alert(one)!.key === alert(other)!.key).toBe(same);
   });
 });
