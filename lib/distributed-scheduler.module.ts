@@ -1,6 +1,7 @@
-import { Module, type DynamicModule, type Provider } from '@nestjs/common';
+import { Logger, Module, type DynamicModule, type Provider } from '@nestjs/common';
 import { DiscoveryModule, ModulesContainer } from '@nestjs/core';
 import { schedulerMigrationsIn } from '../migrations/index.js';
+import { AlertsService } from './alerts/alerts.service.js';
 import { DecoratedMethods } from './discovery/decorated-methods.js';
 import { HandlerContexts } from './discovery/handler-contexts.js';
 import { HandlerFactory } from './discovery/handler.factory.js';
@@ -30,6 +31,8 @@ import { SchedulerLifecycle } from './lifecycle/scheduler.lifecycle.js';
 import { SingleModule } from './lifecycle/single-module.js';
 import { SchedulerLogger } from './logging/scheduler-logger.js';
 import { ClockWatchService } from './maintenance/clock-watch.service.js';
+import { DatabaseWatch } from './maintenance/database-watch.service.js';
+import { OverdueService } from './maintenance/overdue.service.js';
 import { PartitionsService } from './maintenance/partitions.service.js';
 import { ReaperService } from './maintenance/reaper.service.js';
 import { WaitingRuns } from './maintenance/waiting-runs.service.js';
@@ -37,6 +40,7 @@ import { Backfills } from './operations/backfills.service.js';
 import { Cancels } from './operations/cancels.service.js';
 import { DeadLetters } from './operations/dead-letters.service.js';
 import { Explanations } from './operations/explanations.service.js';
+import { FireTimes } from './operations/fire-times.service.js';
 import { Flags } from './operations/flags.service.js';
 import { Inventory } from './operations/inventory.service.js';
 import { ManualRuns } from './operations/manual-runs.service.js';
@@ -76,7 +80,8 @@ const OPTIONS_PROVIDERS: Provider[] = [
     inject: [SCHEDULER_OPTIONS, SingleModule],
     useFactory: async (options: ResolvedSchedulerOptions, single: SingleModule) => {
       await single.require();
-      return SchedulerDatabase.open(options, schedulerMigrationsIn(options.schema));
+      const tell = (text: string) => (options.logging ? new Logger('DistributedScheduler').warn(text) : undefined);
+      return SchedulerDatabase.open(options, schedulerMigrationsIn(options.schema), tell);
     },
   },
   { provide: DatabaseTime, useFactory: () => new DatabaseTime() },
@@ -113,6 +118,9 @@ const SERVICES: Provider[] = [
   PartitionsService,
   ClockWatchService,
   DeadLetters,
+  DatabaseWatch,
+  OverdueService,
+  AlertsService,
   SchedulerLogger,
   SingleModule,
   HookOrder,
@@ -124,7 +132,7 @@ const SERVICES: Provider[] = [
 ];
 
 /** What operators do, one idea each. */
-const OPERATIONS = [Pauses, Overrides, Flags, Skips, ManualRuns, Cancels, Explanations, Inventory];
+const OPERATIONS = [FireTimes, Pauses, Overrides, Flags, Skips, ManualRuns, Cancels, Explanations, Inventory];
 
 /** Scheduled work inside the application, on every replica, once per occurrence. Import it once, in the root module. */
 @Module({})

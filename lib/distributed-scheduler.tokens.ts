@@ -7,6 +7,9 @@ export const SCHEDULER_OPTIONS = Symbol('SCHEDULER_OPTIONS');
 /** This process' name in `claimed_by`: a string, unique for each start. */
 export const INSTANCE_ID = Symbol('INSTANCE_ID');
 
+/** Provide an `AlertSink` under this token, in any module, and alerts go to it. `forRoot({ alerts: { sink } })` comes before it. */
+export const ALERT_SINK = Symbol('ALERT_SINK');
+
 /** Reflect key of the schedules a method declares: `CronDeclaration[]`, on the prototype and the method's name. */
 export const CRON_METADATA = 'nestjs-distributed-cron:schedules';
 

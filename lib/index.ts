@@ -18,10 +18,15 @@ export { Overrides, type ScheduleOverride } from './operations/overrides.service
 export { Pauses, type PauseOptions } from './operations/pauses.service.js';
 export { Skips, type SkipOptions } from './operations/skips.service.js';
 export { ReaperService } from './maintenance/reaper.service.js';
-export { SchedulerService, type NextFireTimesOptions } from './operations/scheduler.service.js';
+export { SchedulerService } from './operations/scheduler.service.js';
+export type { NextFireTimesOptions } from './operations/fire-times.service.js';
 export type { BackfillPlan, BackfillProgress } from './operations/backfill-report.js';
 export { TickerService } from './scheduling/ticker.service.js';
 
+export { ALERT_SINK } from './distributed-scheduler.tokens.js';
+export type { Alert, AlertKind, AlertSeverity, AlertSink } from './domain/alert.js';
+export type { AlertOptions, AlertSinkOption } from './options/alert-options.js';
+export type { DatabaseTrouble, DatabaseTroubleKind } from './domain/database-trouble.js';
 export { SchedulerEvents } from './events/scheduler-events.js';
 export type { AttemptFacts, BackfillFacts, EventOf, SchedulerEvent, SchedulerFact } from './events/scheduler-event.js';
 
@@ -93,3 +98,4 @@ export { UnknownBackfillError } from './errors/unknown-backfill.error.js';
 export { UnknownJobError } from './errors/unknown-job.error.js';
 export { UnknownRunError } from './errors/unknown-run.error.js';
 export { UnreadableDatesError } from './errors/unreadable-dates.error.js';
+export { UnusableDatabaseError } from './errors/unusable-database.error.js';

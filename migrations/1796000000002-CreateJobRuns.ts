@@ -1,4 +1,5 @@
 import type { MigrationInterface, QueryRunner } from 'typeorm';
+import { createMoveTriggers } from '../lib/store/run-move-triggers.js';
 import { Tables } from '../lib/store/tables.js';
 
 /** Creates `job_runs`, still without partitions, by default in the schema of the data source that runs it. */
@@ -7,7 +8,8 @@ export const createJobRuns = (schema?: string) =>
     readonly name = 'CreateJobRuns1796000000002';
 
     async up(queryRunner: QueryRunner): Promise<void> {
-      const { jobRuns } = Tables.of(queryRunner, schema);
+      const tables = Tables.of(queryRunner, schema);
+      const { jobRuns } = tables;
       await queryRunner.query(`
         create table if not exists ${jobRuns} (
           job_name         text        not null,
@@ -69,9 +71,12 @@ export const createJobRuns = (schema?: string) =>
       await queryRunner.query(`
         create index if not exists job_runs_dead on ${jobRuns} (fire_time)
         where status = 'dead'`);
+      for (const statement of createMoveTriggers(tables)) await queryRunner.query(statement);
     }
 
     async down(queryRunner: QueryRunner): Promise<void> {
-      await queryRunner.query(`drop table if exists ${Tables.of(queryRunner, schema).jobRuns}`);
+      const tables = Tables.of(queryRunner, schema);
+      await queryRunner.query(`drop table if exists ${tables.jobRuns}`);
+      await queryRunner.query(`drop function if exists ${tables.refuseMove}()`);
     }
   };

@@ -51,6 +51,8 @@ export interface JobPolicies {
   /** The feature flag that has to be on for a start; null for none. */
   readonly flag: string | null;
   readonly flagOff: FlagOffPolicy;
+  /** How often a run should be done; null where nothing is expected. */
+  readonly expectSuccessWithinMs: number | null;
 }
 
 /** A named schedule with its policies, as declared by the code of this instance. */

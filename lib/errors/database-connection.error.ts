@@ -1,3 +1,4 @@
+import { databaseTrouble } from '../domain/database-trouble.js';
 import { SchedulerError } from './scheduler.error.js';
 
 /** The scheduler's database can't be reached. The message names where its address came from, never a password. */
@@ -5,7 +6,7 @@ export class DatabaseConnectionError extends SchedulerError {
   constructor(from: string, cause: unknown) {
     super(
       `Cannot connect to PostgreSQL (address from ${from}): ${describe(cause)}. ` +
-        'Check that the server runs and that the address, user and password are right.',
+        (databaseTrouble(cause)?.advice ?? 'Check that the server runs and that the address, user and password are right.'),
       { cause },
     );
   }

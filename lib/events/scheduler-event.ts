@@ -1,4 +1,5 @@
 import type { OwnedRun, RunKey, RunTrigger } from '../domain/run.js';
+import type { DatabaseTrouble } from '../domain/database-trouble.js';
 import type { LeaseLoss } from '../errors/lease-lost.error.js';
 import type { StoredError } from '../domain/stored-error.js';
 
@@ -99,12 +100,19 @@ export type SchedulerFact =
   | ({ readonly type: 'policy.failed'; readonly option: 'retryable' | 'backoff'; readonly error: StoredError } & AttemptFacts)
   /** The event loop of this process stood still for so long, and moves again. */
   | { readonly type: 'loop.blocked'; readonly forMs: number }
-  /** A periodic duty failed; it goes on by itself. `failures` counts those in a row. */
-  | { readonly type: 'loop.failed'; readonly loop: string; readonly error: StoredError; readonly failures: number }
+  /** A periodic duty failed; it goes on by itself. `failures` counts those in a row; `trouble` says what is wrong with the database, if it is that. */
+  | { readonly type: 'loop.failed'; readonly loop: string; readonly error: StoredError; readonly failures: number; readonly trouble?: DatabaseTrouble | null }
   | { readonly type: 'loop.recovered'; readonly loop: string }
   /** The heartbeat's own connection was lost; it reconnects by itself. */
-  | { readonly type: 'heartbeat.failed'; readonly error: StoredError }
-  | { readonly type: 'heartbeat.recovered' };
+  | { readonly type: 'heartbeat.failed'; readonly error: StoredError; readonly trouble?: DatabaseTrouble | null }
+  | { readonly type: 'heartbeat.recovered' }
+  /** The database has not answered for a while, since then; told once until it does. */
+  | { readonly type: 'database.unreachable'; readonly since: Date; readonly trouble: DatabaseTrouble }
+  | { readonly type: 'database.reachable'; readonly since: Date }
+  /** No run of the job has been done for longer than its `expectSuccessWithin`; one replica tells. `lastSuccessAt` is null when there was none. */
+  | { readonly type: 'job.overdue'; readonly jobName: string; readonly lastSuccessAt: Date | null; readonly expectedWithinMs: number }
+  /** No more partitions can be made, and the last one ends then: what is due later has no row. One replica tells. */
+  | { readonly type: 'partitions.ending'; readonly until: Date; readonly daysLeft: number };
 
 /** The event of one type. */
 export type EventOf<Type extends SchedulerFact['type']> = Extract<SchedulerEvent, { type: Type }>;

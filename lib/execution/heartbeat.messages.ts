@@ -2,6 +2,7 @@ import type { MessagePort } from 'node:worker_threads';
 import type { ClientOptions } from '../store/client-config.js';
 import type { LeaseLoss } from '../errors/lease-lost.error.js';
 import type { LeaseToRenew } from '../store/renew-leases.js';
+import type { DatabaseTrouble } from '../domain/database-trouble.js';
 import type { StoredError } from '../domain/stored-error.js';
 
 /** What the heartbeat's thread starts with. */
@@ -61,5 +62,5 @@ export type FromThread =
   | { readonly type: 'lost'; readonly id: string; readonly attempt: number; readonly cause: LeaseLoss }
   /** The main thread's event loop stood still for so long, in milliseconds, and moves again. */
   | { readonly type: 'unblocked'; readonly forMs: number }
-  | { readonly type: 'failed'; readonly error: StoredError }
+  | { readonly type: 'failed'; readonly error: StoredError; readonly trouble: DatabaseTrouble | null }
   | { readonly type: 'recovered' };

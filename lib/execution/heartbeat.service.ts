@@ -1,9 +1,11 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { INSTANCE_ID, SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
+import { databaseTrouble, type DatabaseTrouble } from '../domain/database-trouble.js';
 import { LONGEST_TIMER_MS } from '../domain/duration.js';
 import { describeError, type StoredError } from '../domain/stored-error.js';
 import { DatabaseConnectionError } from '../errors/database-connection.error.js';
 import type { LeaseLoss } from '../errors/lease-lost.error.js';
+import { loopListener } from '../events/loop-listener.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { Loop } from '../runtime/loop.js';
@@ -43,12 +45,12 @@ export class HeartbeatService {
     const watch = { pulse: this.pulse.memory, blockedAfterMs, instanceId, logging };
     this.thread = new HeartbeatThread(() => this.settings, { schema: database.tables.schema, watch }, {
       hear: (message) => this.hear(message),
-      failed: (error) => this.failed(describeError(error)),
+      failed: (error) => this.failed(describeError(error), databaseTrouble(error)),
       replaced: () => this.runs.list().forEach((run) => this.watch(run)),
     });
     this.deadlines = new Loop(async () => this.checkDeadlines(), {
       maxSleepMs: LONGEST_TIMER_MS,
-      onFailure: (error, failures) => this.events.emit({ type: 'loop.failed', loop: 'heartbeat', error: describeError(error), failures }),
+      ...loopListener(events, 'heartbeat'),
     });
   }
 
@@ -106,7 +108,7 @@ export class HeartbeatService {
       case 'unblocked':
         return this.events.emit({ type: 'loop.blocked', forMs: message.forMs });
       case 'failed':
-        return this.failed(message.error);
+        return this.failed(message.error, message.trouble);
       case 'recovered':
         return this.events.emit({ type: 'heartbeat.recovered' });
       // `start()` waits for these.
@@ -134,8 +136,8 @@ export class HeartbeatService {
     this.forget(run);
   }
 
-  private failed(error: StoredError): void {
-    this.events.emit({ type: 'heartbeat.failed', error });
+  private failed(error: StoredError, trouble: DatabaseTrouble | null): void {
+    this.events.emit({ type: 'heartbeat.failed', error, trouble });
     this.renewPassword().catch((refused: unknown) => this.events.emit({ type: 'heartbeat.failed', error: describeError(refused) }));
   }
 

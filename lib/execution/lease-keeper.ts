@@ -1,4 +1,5 @@
 import { Client } from 'pg';
+import { databaseTrouble } from '../domain/database-trouble.js';
 import { LONGEST_TIMER_MS } from '../domain/duration.js';
 import { describeError } from '../domain/stored-error.js';
 import { Loop } from '../runtime/loop.js';
@@ -42,7 +43,7 @@ export class LeaseKeeper {
     onFailure: (error, failures) => {
       this.failing = true;
       this.disconnect();
-      if (failures === 1) this.tell({ type: 'failed', error: describeError(error) });
+      if (failures === 1) this.tell({ type: 'failed', error: describeError(error), trouble: databaseTrouble(error) });
     },
   });
 

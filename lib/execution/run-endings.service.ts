@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { databaseTrouble } from '../domain/database-trouble.js';
 import type { Outcome } from '../domain/outcome.js';
 import { describeError } from '../domain/stored-error.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
@@ -38,7 +39,7 @@ export class RunEndings {
         const written = outcome.kind === 'done' ? await this.store.complete(run.owned) : await this.store.end(run.owned, endingOf(outcome));
         return written ?? (failures > 1 ? await this.store.endOf(run.owned) : null);
       } catch (error) {
-        this.events.emit({ type: 'loop.failed', loop: `ending of ${run.id}`, error: describeError(error), failures });
+        this.events.emit({ type: 'loop.failed', loop: `ending of ${run.id}`, error: describeError(error), failures, trouble: databaseTrouble(error) });
         if (run.leaseLost || monotonicNow() + wait >= run.leaseDeadline) return null;
         await sleep(wait, undefined, { ref: false });
       }

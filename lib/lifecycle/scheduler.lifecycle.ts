@@ -1,12 +1,15 @@
 import { Inject, Injectable, type OnApplicationBootstrap, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
+import { AlertsService } from '../alerts/alerts.service.js';
 import { KnownJobs } from '../discovery/known-jobs.js';
 import { INSTANCE_ID, SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import { InFlightRuns } from '../execution/in-flight-runs.js';
 import { SchedulerLogger } from '../logging/scheduler-logger.js';
+import { DatabaseWatch } from '../maintenance/database-watch.service.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { OwnPresence } from '../scheduling/own-presence.service.js';
 import { abandonConnections } from '../store/data-sources.js';
+import { inWords, withPatience } from '../store/patience.js';
 import { SchedulerDatabase } from '../store/scheduler-database.js';
 import { SchemaStore } from '../store/schema.store.js';
 import { Drain } from './drain.js';
@@ -20,6 +23,9 @@ const ANSWER_WITHIN_MS = 2_000;
 
 /** How long the pools get to end, in milliseconds: they wait for statements that nobody may answer any more. */
 const CLOSE_WITHIN_MS = 2_000;
+
+/** How long the alert sink gets at the end, in milliseconds, for what it has not been told yet. */
+const ALERT_WITHIN_MS = 2_000;
 
 /** Brings the scheduler up when the application starts, and down when it closes, in the order that loses nothing. */
 @Injectable()
@@ -43,6 +49,8 @@ export class SchedulerLifecycle implements OnModuleInit, OnApplicationBootstrap,
     private readonly keepAlive: KeepAlive,
     private readonly events: SchedulerEvents,
     private readonly logger: SchedulerLogger,
+    private readonly databaseWatch: DatabaseWatch,
+    private readonly alerts: AlertsService,
   ) {}
 
   /** Everything that is wrong with the code or the database is found here, before anything runs. */
@@ -50,6 +58,8 @@ export class SchedulerLifecycle implements OnModuleInit, OnApplicationBootstrap,
     await this.closingOnFailure(async () => {
       this.registrar.gather();
       this.logger.listen();
+      this.databaseWatch.listen();
+      await this.alerts.listen();
       const { embeddedServer } = this.database;
       if (embeddedServer) {
         this.logger.say(
@@ -57,10 +67,14 @@ export class SchedulerLifecycle implements OnModuleInit, OnApplicationBootstrap,
             `Its data (${embeddedServer.dataDirectory}) go when it ends. Set DATABASE_URL or forRoot({ connection }) to use yours.`,
         );
       }
-      if (this.options.migrate) await this.schema.migrate();
-      await this.schema.verify();
-      await this.registrar.register();
+      await withPatience({ waitMs: this.options.waitForDatabaseMs, tell: (text) => this.logger.warn(text) }, () => this.register());
     });
+  }
+
+  private async register(): Promise<void> {
+    if (this.options.migrate) await this.schema.migrate();
+    await this.schema.verify();
+    await this.registrar.register();
   }
 
   /** The last of the application's start: what handlers use is there. */
@@ -100,8 +114,14 @@ export class SchedulerLifecycle implements OnModuleInit, OnApplicationBootstrap,
     }
     // A start that failed may have said that it is there.
     if (!this.started) await within(ANSWER_WITHIN_MS, this.presence.leave()).catch(() => {});
+    await this.deliverAlerts();
     this.events.close();
     await this.closeDatabase();
+  }
+
+  private async deliverAlerts(): Promise<void> {
+    await within(ALERT_WITHIN_MS, this.alerts.stop());
+    this.alerts.abandon();
   }
 
   private async closeDatabase(): Promise<void> {
@@ -123,7 +143,7 @@ export class SchedulerLifecycle implements OnModuleInit, OnApplicationBootstrap,
       await work();
     } catch (error) {
       await this.onModuleDestroy().catch(() => {});
-      throw error;
+      throw inWords(error);
     }
   }
 }

@@ -54,7 +54,7 @@ export class SchedulerLogger {
     if (this.options.logging) this.logger.log(text);
   }
 
-  private warn(text: string): void {
+  warn(text: string): void {
     if (this.options.logging) this.logger.warn(text);
   }
 

@@ -1,3 +1,4 @@
+import type { DatabaseTrouble } from '../domain/database-trouble.js';
 import { formatDuration } from '../domain/duration.js';
 import type { RunKey } from '../domain/run.js';
 import type { StoredError } from '../domain/stored-error.js';
@@ -117,13 +118,30 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
     case 'loop.blocked':
       return { level: 'warn', text: `The event loop stood still for ${formatDuration(Math.round(event.forMs))}: look for synchronous work in a handler` };
     case 'loop.failed':
-      return isTold(event.failures) ? { level: 'warn', text: `The ${event.loop} failed (${event.failures} in a row) and tries again: ${said(event.error)}` } : null;
+      return isTold(event.failures)
+        ? { level: 'warn', text: `The ${event.loop} failed (${event.failures} in a row) and tries again: ${said(event.error)}${advice(event)}` }
+        : null;
     case 'loop.recovered':
       return { level: 'log', text: `The ${event.loop} works again` };
     case 'heartbeat.failed':
-      return { level: 'warn', text: `The heartbeat failed and tries again: ${said(event.error)}` };
+      return { level: 'warn', text: `The heartbeat failed and tries again: ${said(event.error)}${advice(event)}` };
     case 'heartbeat.recovered':
       return { level: 'log', text: 'The heartbeat works again' };
+    case 'database.unreachable':
+      return { level: 'error', text: `The database has not answered since ${event.since.toISOString()}: nothing starts until it does. ${event.trouble.advice}` };
+    case 'database.reachable':
+      return { level: 'log', text: `The database answers again; it did not since ${event.since.toISOString()}` };
+    case 'job.overdue':
+      return { level: 'error', text: `${event.jobName} is overdue: no run was done within ${formatDuration(event.expectedWithinMs)}; ${lastSuccess(event)}` };
+    case 'partitions.ending':
+      return {
+        level: 'error',
+        text:
+          `The last partition of job_runs or receipts ends ${event.until.toISOString()}, in ${count(event.daysLeft, 'day')}, and no more can be made: ` +
+          'nothing that is due later will run. Let the role own the tables, or make them yourself',
+      };
+    case 'run.overBudget':
+      return { level: 'warn', text: `${run(event)} attempt ${event.attempt} has run for ${formatDuration(Math.round(event.runningMs))}, over its budget of ${formatDuration(event.budgetMs)}` };
   }
 }
 
@@ -158,6 +176,14 @@ function said({ name, message }: StoredError): string {
 
 function stack(error: StoredError): string | undefined {
   return error.stack ?? undefined;
+}
+
+function advice({ trouble }: { readonly trouble?: DatabaseTrouble | null }): string {
+  return trouble ? `. ${trouble.advice}` : '';
+}
+
+function lastSuccess({ lastSuccessAt }: EventOf<'job.overdue'>): string {
+  return lastSuccessAt ? `the last was done at ${lastSuccessAt.toISOString()}` : 'none was, lately';
 }
 
 /** The first failure and then fewer and fewer, so that an outage of hours does not fill a disk. */

@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
 import { judgeSkew } from '../domain/clock-skew.js';
-import { describeError } from '../domain/stored-error.js';
+import { loopListener } from '../events/loop-listener.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { DatabaseTime } from '../runtime/database-time.js';
@@ -28,8 +28,7 @@ export class ClockWatchService {
     this.everyMs = Math.min(options.pollIntervalMs, LOOK_AT_LEAST_EVERY_MS);
     this.loop = new Loop(() => this.look(), {
       maxSleepMs: this.everyMs,
-      onFailure: (error, failures) => events.emit({ type: 'loop.failed', loop: 'clock watch', error: describeError(error), failures }),
-      onRecovery: () => events.emit({ type: 'loop.recovered', loop: 'clock watch' }),
+      ...loopListener(events, 'clock watch'),
     });
   }
 

@@ -1,10 +1,15 @@
-import { Injectable } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
+import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
+import { databaseTrouble } from '../domain/database-trouble.js';
 import { monthsAround } from '../domain/months.js';
 import { describeError } from '../domain/stored-error.js';
+import { loopListener } from '../events/loop-listener.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
+import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { DatabaseTime } from '../runtime/database-time.js';
 import { Loop } from '../runtime/loop.js';
 import { PartitionStore } from '../store/partition.store.js';
+import { ToldStore } from '../store/told.store.js';
 
 const DAY_MS = 86_400_000;
 const MONTHS_AHEAD = 3;
@@ -15,18 +20,17 @@ const MAX_RETRY_MS = 60_000;
 /** Makes the partitions of the coming months, at start-up and daily, on whichever replica comes first. */
 @Injectable()
 export class PartitionsService {
-  private readonly loop = new Loop(() => this.makeAhead(), {
-    maxSleepMs: DAY_MS,
-    maxRetryMs: MAX_RETRY_MS,
-    onFailure: (error, failures) => this.events.emit({ type: 'loop.failed', loop: 'partitions', error: describeError(error), failures }),
-    onRecovery: () => this.events.emit({ type: 'loop.recovered', loop: 'partitions' }),
-  });
+  private readonly loop: Loop;
 
   constructor(
+    @Inject(SCHEDULER_OPTIONS) private readonly options: ResolvedSchedulerOptions,
     private readonly store: PartitionStore,
+    private readonly told: ToldStore,
     private readonly time: DatabaseTime,
     private readonly events: SchedulerEvents,
-  ) {}
+  ) {
+    this.loop = new Loop(() => this.makeAhead(), { maxSleepMs: DAY_MS, maxRetryMs: MAX_RETRY_MS, ...loopListener(events, 'partitions') });
+  }
 
   start(): void {
     this.loop.start();
@@ -42,14 +46,27 @@ export class PartitionsService {
       await this.makeAhead();
     } catch (error) {
       if (!(await this.store.areThere(new Date(this.time.now())))) throw error;
-      this.events.emit({ type: 'loop.failed', loop: 'partitions', error: describeError(error), failures: 1 });
+      this.events.emit({ type: 'loop.failed', loop: 'partitions', error: describeError(error), failures: 1, trouble: databaseTrouble(error) });
     }
   }
 
   /** One pass. @returns milliseconds to the next */
   async makeAhead(): Promise<number> {
-    const names = await this.store.ensure(monthsAround(new Date(this.time.now()), MONTHS_BACK, MONTHS_AHEAD));
+    const names = await this.store.ensure(monthsAround(new Date(this.time.now()), MONTHS_BACK, MONTHS_AHEAD)).catch(async (error: unknown) => {
+      await this.warnOfTheEnd().catch(() => {});
+      throw error;
+    });
     if (names.length > 0) this.events.emit({ type: 'partition.created', names });
     return DAY_MS;
+  }
+
+  /** What is due after the last partition's end has no row, so that it does not run. */
+  private async warnOfTheEnd(): Promise<void> {
+    const now = this.time.now();
+    const until = await this.store.end(new Date(now));
+    const { partitionsEndWithinMs, repeatAfterMs } = this.options.alerts;
+    if (until.getTime() - now > partitionsEndWithinMs) return;
+    if (!(await this.told.first('partitions.ending', { againAfterMs: repeatAfterMs, unlessSince: null }))) return;
+    this.events.emit({ type: 'partitions.ending', until, daysLeft: Math.max(0, Math.floor((until.getTime() - now) / DAY_MS)) });
   }
 }

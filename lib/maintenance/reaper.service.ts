@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { KnownJobs } from '../discovery/known-jobs.js';
 import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
 import type { JobDefinition } from '../domain/job-definition.js';
-import { describeError } from '../domain/stored-error.js';
+import { loopListener } from '../events/loop-listener.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { DatabaseTime } from '../runtime/database-time.js';
@@ -35,8 +35,7 @@ export class ReaperService {
   ) {
     this.loop = new Loop(() => this.reap(), {
       maxSleepMs: options.pollIntervalMs,
-      onFailure: (error, failures) => events.emit({ type: 'loop.failed', loop: 'reaper', error: describeError(error), failures }),
-      onRecovery: () => events.emit({ type: 'loop.recovered', loop: 'reaper' }),
+      ...loopListener(events, 'reaper'),
     });
   }
 

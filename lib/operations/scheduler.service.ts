@@ -1,47 +1,143 @@
 import { Injectable } from '@nestjs/common';
 import { KnownJobs } from '../discovery/known-jobs.js';
-import type { JobDefinition } from '../domain/job-definition.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import { UnknownJobError } from '../errors/unknown-job.error.js';
 import type { BackfillOptions, CancelOptions } from '../options/backfill-options.js';
 import { integer } from '../options/option-rules.js';
-import { DatabaseTime } from '../runtime/database-time.js';
 import type { BackfillPlan, BackfillProgress } from './backfill-report.js';
 import { Backfills } from './backfills.service.js';
+import { Cancels } from './cancels.service.js';
+import { DeadLetters } from './dead-letters.service.js';
+import { Explanations } from './explanations.service.js';
+import { FireTimes } from './fire-times.service.js';
+import { Flags } from './flags.service.js';
+import { Inventory } from './inventory.service.js';
+import { ManualRuns } from './manual-runs.service.js';
+import { Overrides } from './overrides.service.js';
+import { Pauses } from './pauses.service.js';
+import { Skips } from './skips.service.js';
 
-const FIRE_TIMES_BY_DEFAULT = 5;
-const numberOfEntries = integer({ atLeast: 1, atMost: 10_000 });
+const numberOfBackfills = integer({ atLeast: 1, atMost: 10_000 });
 
-/** Which fire times are asked for. */
-export interface NextFireTimesOptions {
-  /** 1 to 10000. @default 5 */
-  count?: number;
-  /** Exclusive. @default now, by the database's clock */
-  from?: Date;
-}
-
-/** What an operator does with jobs. Nothing here runs by itself. */
+/**
+ * The operator's verbs in one place: what a person, a script or a screen does with jobs. Nothing here runs by itself. Each
+ * verb is described where it is made; all that change something take `{ by, reason? }` and are kept in `job_actions`.
+ */
 @Injectable()
 export class SchedulerService {
   constructor(
     private readonly jobs: KnownJobs,
-    private readonly time: DatabaseTime,
+    private readonly fireTimes: FireTimes,
+    private readonly inventories: Inventory,
+    private readonly explanations: Explanations,
+    private readonly pauses: Pauses,
+    private readonly overrides: Overrides,
+    private readonly skips: Skips,
+    private readonly switches: Flags,
+    private readonly manualRuns: ManualRuns,
+    private readonly cancels: Cancels,
+    private readonly deadLetters: DeadLetters,
     private readonly backfillsOf: Backfills,
   ) {}
 
-  /**
-   * The fire times of a job that come next. Looks at nothing but the schedule: a job that is paused has them, too.
-   * @throws UnknownJobError, InvalidOptionsError
-   */
-  nextFireTimes(jobName: string, options: NextFireTimesOptions = {}): Date[] {
-    const { schedule } = this.job(jobName);
-    const { count = FIRE_TIMES_BY_DEFAULT, from = new Date(this.time.now()) } = options;
-    const problems = [
-      ...problemsOf('count', count),
-      ...(from instanceof Date && Number.isFinite(from.getTime()) ? [] : [`from: expected a valid Date, got ${String(from)}`]),
-    ];
-    if (problems.length > 0) throw new InvalidOptionsError(problems.map((problem) => `nextFireTimes of job "${jobName}": ${problem}`));
-    return schedule.between(from.getTime(), Infinity, count).map((fireTime) => new Date(fireTime));
+  /** Every job that the database knows, and how it stands. See {@link Inventory.inventory}. */
+  inventory(): ReturnType<Inventory['inventory']> {
+    return this.inventories.inventory();
+  }
+
+  /** What operators did, newest first. See {@link Inventory.actions}. */
+  actions(...args: Parameters<Inventory['actions']>): ReturnType<Inventory['actions']> {
+    return this.inventories.actions(...args);
+  }
+
+  /** What became of a planned time, and why. See {@link Explanations.explain}. */
+  explain(...args: Parameters<Explanations['explain']>): ReturnType<Explanations['explain']> {
+    return this.explanations.explain(...args);
+  }
+
+  /** The fire times that come next. See {@link FireTimes.next}. */
+  nextFireTimes(...args: Parameters<FireTimes['next']>): Date[] {
+    return this.fireTimes.next(...args);
+  }
+
+  /** No start until it is resumed, or until a time. See {@link Pauses.pause}. */
+  pause(...args: Parameters<Pauses['pause']>): ReturnType<Pauses['pause']> {
+    return this.pauses.pause(...args);
+  }
+
+  /** What is due from now on runs. See {@link Pauses.resume}. */
+  resume(...args: Parameters<Pauses['resume']>): ReturnType<Pauses['resume']> {
+    return this.pauses.resume(...args);
+  }
+
+  /** The end of {@link disable}. */
+  enable(...args: Parameters<Pauses['enable']>): ReturnType<Pauses['enable']> {
+    return this.pauses.enable(...args);
+  }
+
+  /** No start until it is enabled. See {@link Pauses.disable}. */
+  disable(...args: Parameters<Pauses['disable']>): ReturnType<Pauses['disable']> {
+    return this.pauses.disable(...args);
+  }
+
+  /** Another expression or zone holds, through deploys. See {@link Overrides.override}. */
+  override(...args: Parameters<Overrides['override']>): ReturnType<Overrides['override']> {
+    return this.overrides.override(...args);
+  }
+
+  /** What the code declares holds again. See {@link Overrides.clearOverride}. */
+  clearOverride(...args: Parameters<Overrides['clearOverride']>): ReturnType<Overrides['clearOverride']> {
+    return this.overrides.clearOverride(...args);
+  }
+
+  /** The next occurrences will not run. See {@link Skips.skipNext}. */
+  skipNext(...args: Parameters<Skips['skipNext']>): ReturnType<Skips['skipNext']> {
+    return this.skips.skipNext(...args);
+  }
+
+  /** Takes {@link skipNext} back. */
+  unskip(...args: Parameters<Skips['unskip']>): ReturnType<Skips['unskip']> {
+    return this.skips.unskip(...args);
+  }
+
+  /** Turns a feature flag on or off. See {@link Flags.setFlag}. */
+  setFlag(...args: Parameters<Flags['setFlag']>): ReturnType<Flags['setFlag']> {
+    return this.switches.setFlag(...args);
+  }
+
+  /** The feature flags that jobs name, or that are set. */
+  flags(): ReturnType<Flags['flags']> {
+    return this.switches.flags();
+  }
+
+  /** A run of its own, now. See {@link ManualRuns.runNow}. */
+  runNow(...args: Parameters<ManualRuns['runNow']>): ReturnType<ManualRuns['runNow']> {
+    return this.manualRuns.runNow(...args);
+  }
+
+  /** Ends a run before it has done its work. See {@link Cancels.cancel}. */
+  cancel(...args: Parameters<Cancels['cancel']>): ReturnType<Cancels['cancel']> {
+    return this.cancels.cancel(...args);
+  }
+
+  /** Runs an ended run once more, under the same key. See {@link DeadLetters.replay}. */
+  replay(...args: Parameters<DeadLetters['replay']>): ReturnType<DeadLetters['replay']> {
+    return this.deadLetters.replay(...args);
+  }
+
+  /** {@link replay} of many. See {@link DeadLetters.replayAll}. */
+  replayAll(...args: Parameters<DeadLetters['replayAll']>): ReturnType<DeadLetters['replayAll']> {
+    return this.deadLetters.replayAll(...args);
+  }
+
+  /** Ends a run that failed for good. See {@link DeadLetters.discard}. */
+  discard(...args: Parameters<DeadLetters['discard']>): ReturnType<DeadLetters['discard']> {
+    return this.deadLetters.discard(...args);
+  }
+
+  /** {@link discard} of many. See {@link DeadLetters.discardAll}. */
+  discardAll(...args: Parameters<DeadLetters['discardAll']>): ReturnType<DeadLetters['discardAll']> {
+    return this.deadLetters.discardAll(...args);
   }
 
   /**
@@ -53,7 +149,9 @@ export class SchedulerService {
    * @throws UnknownJobError, InvalidBackfillError with every problem; nothing was written then
    */
   async backfill(jobName: string, from: Date, to: Date, options: BackfillOptions = {}): Promise<BackfillPlan> {
-    return this.backfillsOf.ask(this.job(jobName), from, to, options);
+    const job = this.jobs.get(jobName)?.definition;
+    if (!job) throw new UnknownJobError(jobName, this.jobs.names());
+    return this.backfillsOf.ask(job, from, to, options);
   }
 
   /**
@@ -62,8 +160,8 @@ export class SchedulerService {
    * @throws InvalidOptionsError
    */
   async backfills(limit = 100): Promise<BackfillProgress[]> {
-    const problems = problemsOf('limit', limit);
-    if (problems.length > 0) throw new InvalidOptionsError(problems.map((problem) => `backfills: ${problem}`));
+    const reading = numberOfBackfills(limit);
+    if ('problem' in reading) throw new InvalidOptionsError([`backfills: limit: ${reading.problem}`]);
     return this.backfillsOf.list(limit);
   }
 
@@ -76,15 +174,4 @@ export class SchedulerService {
   cancelBackfill(id: string, options: CancelOptions = {}): Promise<BackfillProgress> {
     return this.backfillsOf.cancel(id, options);
   }
-
-  private job(jobName: string): JobDefinition {
-    const job = this.jobs.get(jobName)?.definition;
-    if (!job) throw new UnknownJobError(jobName, this.jobs.names());
-    return job;
-  }
-}
-
-function problemsOf(name: string, value: unknown): string[] {
-  const reading = numberOfEntries(value);
-  return 'problem' in reading ? [`${name}: ${reading.problem}`] : [];
 }

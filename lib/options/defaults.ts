@@ -28,6 +28,7 @@ const POLICIES = {
   renewEvery: { rule: duration({ atLeast: '100ms', whyLeast: 'each renewal is a write', ...TIMER }) },
   jitter: { rule: duration(TIMER), byDefault: 0 },
   maxAttempts: { rule: integer({ atLeast: 1 }), byDefault: 3 },
+  expectSuccessWithin: { rule: duration({ atLeast: '1s', whyLeast: 'no job succeeds more often' }) },
   backoff: { rule: backoff, byDefault: Object.freeze({ kind: 'exponential', delayMs: 5 * SECOND, maxMs: 10 * MINUTE }) },
   retryable: { rule: functionOf<RetryableFunction>('the error') },
   budget: { rule: duration({ atLeast: 1 }) },
@@ -48,11 +49,12 @@ export const JOB_OPTIONS = {
 /** The options of a job that can be given once for all. */
 export const JOB_DEFAULT_OPTIONS = POLICIES;
 
-/** Every option of the module. The first three are read by `resolveSchedulerOptions`, each as a whole. */
+/** Every option of the module. The first four are read by `resolveSchedulerOptions`, each as a whole. */
 export const MODULE_OPTIONS = {
   connection: { rule: anything },
   dataSource: { rule: anything },
   defaults: { rule: anything },
+  alerts: { rule: anything },
   schema: { rule: schemaName, byDefault: 'public' },
   migrate: { rule: flag },
   maxConcurrentRuns: { rule: integer({ atLeast: 1, whyLeast: 'enabled: false claims nothing' }), byDefault: 20 },
@@ -65,6 +67,7 @@ export const MODULE_OPTIONS = {
   shutdownTimeout: { rule: duration(TIMER), byDefault: 20 * SECOND },
   featureFlags: { rule: featureFlags },
   strict: { rule: flag, byDefault: false },
+  waitForDatabase: { rule: duration(), byDefault: 0 },
   enabled: { rule: flag, byDefault: true },
   logging: { rule: flag, byDefault: true },
 } as const satisfies Record<keyof DistributedSchedulerOptions, OptionTable[string]>;

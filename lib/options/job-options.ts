@@ -72,6 +72,12 @@ export interface DistributedCronOptions {
   renewEvery?: Duration;
   /** Spread starts over this time by a stable hash of the name; the fire time stays. @default 0 */
   jitter?: Duration;
+  /**
+   * A run of the job should be done at least this often. When none was for longer, the event and alert `job.overdue` says so,
+   * whatever the reason: a job that is paused is not waited for.
+   * @default nothing is expected
+   */
+  expectSuccessWithin?: Duration;
   /** Attempts before the run is dead and waits for a person, the first one included. @default 3 */
   maxAttempts?: number;
   /** What a failed run waits for before its next attempt. @default { delay: '5s', max: '10m' } */

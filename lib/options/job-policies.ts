@@ -24,6 +24,7 @@ export function resolvePolicies(own: Partial<JobValues>, defaults: ResolvedJobDe
     maxRunTimeMs: all.maxRunTime,
     flag: own.flag ?? defaults.flag ?? null,
     flagOff: all.flagOff,
+    expectSuccessWithinMs: all.expectSuccessWithin ?? null,
   };
 }
 

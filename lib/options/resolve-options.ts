@@ -1,4 +1,5 @@
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
+import { resolveAlerts, type ResolvedAlertOptions } from './alert-options.js';
 import { JOB_DEFAULT_OPTIONS, MODULE_OPTIONS, type ResolvedJobDefaults } from './defaults.js';
 import type { FeatureFlags } from './feature-flags.js';
 import { problemsBetween, resolvePolicies } from './job-policies.js';
@@ -27,6 +28,8 @@ export interface ResolvedSchedulerOptions {
   /** Null: the table alone decides. */
   readonly featureFlags: FeatureFlags | null;
   readonly strict: boolean;
+  readonly waitForDatabaseMs: number;
+  readonly alerts: ResolvedAlertOptions;
   readonly enabled: boolean;
   readonly logging: boolean;
 }
@@ -40,8 +43,9 @@ export function resolveSchedulerOptions(given: DistributedSchedulerOptions | und
   const options = given ?? {};
   const { values, problems: own } = readOptions(options, MODULE_OPTIONS, '');
   const jobDefaults = readJobDefaults(options.defaults);
+  const alerts = resolveAlerts(options.alerts);
   const connection = resolveConnection(options, environment);
-  const problems = [...own, ...jobDefaults.problems];
+  const problems = [...own, ...jobDefaults.problems, ...alerts.problems];
   if ('problem' in connection) fail([...problems, connection.problem]);
   if (problems.length > 0) fail(problems);
   const all = { ...defaultsOf(MODULE_OPTIONS), ...values };
@@ -60,6 +64,8 @@ export function resolveSchedulerOptions(given: DistributedSchedulerOptions | und
     shutdownTimeoutMs: all.shutdownTimeout,
     featureFlags: all.featureFlags ?? null,
     strict: all.strict,
+    waitForDatabaseMs: all.waitForDatabase,
+    alerts: alerts.values,
     enabled: all.enabled,
     logging: all.logging,
   });

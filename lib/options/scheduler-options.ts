@@ -1,6 +1,7 @@
 import type { FactoryProvider, InjectionToken, ModuleMetadata, Type } from '@nestjs/common';
 import type { DataSource, DataSourceOptions } from 'typeorm';
 import type { Duration } from '../domain/duration.js';
+import type { AlertOptions } from './alert-options.js';
 import type { FeatureFlags } from './feature-flags.js';
 import type { DistributedCronOptions } from './job-options.js';
 
@@ -55,6 +56,13 @@ export interface DistributedSchedulerOptions {
    * thread says so: on stderr, and in `job_instances.blocked_since`. From 100 ms. @default '5s'
    */
   blockedAfter?: Duration;
+  /** Who is told what a person should know, and how often. */
+  alerts?: AlertOptions;
+  /**
+   * How long a start waits for a database that is down, restarting, full of connections or read-only. What does not pass
+   * by itself, such as a wrong password, fails it at once. @default 0
+   */
+  waitForDatabase?: Duration;
   /** How long a stopping instance waits for its running handlers before it aborts them. @default '20s' */
   shutdownTimeout?: Duration;
   /**

@@ -1,5 +1,6 @@
 import { LONGEST_TIMER_MS } from '../domain/duration.js';
 import { monotonicNow } from './monotonic.js';
+import { retryDelay } from './retry-delay.js';
 
 /** One pass of a periodic duty; returns how many milliseconds to sleep before the next. */
 export type Pass = () => Promise<number>;
@@ -15,8 +16,6 @@ export interface LoopOptions {
   /** Told when a pass succeeds after failures. */
   readonly onRecovery?: () => void;
 }
-
-const FIRST_RETRY_MS = 100;
 
 /**
  * Runs a pass, sleeps, and runs it again until it is stopped. A pass that fails is tried again, after 0.1 s at first and
@@ -92,14 +91,22 @@ export class Loop {
   private async runPass(): Promise<number> {
     try {
       const sleep = await this.pass();
-      if (this.failures > 0) this.options.onRecovery?.();
+      if (this.failures > 0) tell(() => this.options.onRecovery?.());
       this.failures = 0;
       return Math.max(0, sleep);
     } catch (error) {
       this.failures += 1;
-      this.options.onFailure(error, this.failures);
-      const backoff = Math.min(this.options.maxRetryMs ?? this.options.maxSleepMs, FIRST_RETRY_MS * 2 ** Math.min(this.failures - 1, 20));
-      return backoff * (0.8 + 0.2 * Math.random());
+      tell(() => this.options.onFailure(error, this.failures));
+      return retryDelay(this.failures, this.options.maxRetryMs ?? this.options.maxSleepMs);
     }
+  }
+}
+
+/** Whoever is told is not to end the loop by what it throws. */
+function tell(listen: () => void): void {
+  try {
+    listen();
+  } catch {
+    // There is nobody else to tell.
   }
 }

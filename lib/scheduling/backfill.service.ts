@@ -3,7 +3,7 @@ import { KnownJobs } from '../discovery/known-jobs.js';
 import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
 import { LONGEST_TIMER_MS } from '../domain/duration.js';
 import type { JobDefinition } from '../domain/job-definition.js';
-import { describeError } from '../domain/stored-error.js';
+import { loopListener } from '../events/loop-listener.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { Loop } from '../runtime/loop.js';
@@ -36,8 +36,7 @@ export class BackfillService {
     this.loop = new Loop(() => this.feed(), {
       maxSleepMs: LONGEST_TIMER_MS,
       maxRetryMs: options.pollIntervalMs,
-      onFailure: (error, failures) => events.emit({ type: 'loop.failed', loop: 'backfill', error: describeError(error), failures }),
-      onRecovery: () => events.emit({ type: 'loop.recovered', loop: 'backfill' }),
+      ...loopListener(events, 'backfill'),
     });
   }
 

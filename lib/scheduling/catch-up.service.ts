@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
 import { planCatchUp, type CatchUpPlan } from '../domain/catch-up.js';
 import type { JobDefinition } from '../domain/job-definition.js';
-import { describeError } from '../domain/stored-error.js';
+import { loopListener } from '../events/loop-listener.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { DatabaseTime } from '../runtime/database-time.js';
@@ -32,8 +32,7 @@ export class CatchUpService {
   ) {
     this.loop = new Loop(() => this.catchUp(), {
       maxSleepMs: options.pollIntervalMs,
-      onFailure: (error, failures) => events.emit({ type: 'loop.failed', loop: 'catch-up', error: describeError(error), failures }),
-      onRecovery: () => events.emit({ type: 'loop.recovered', loop: 'catch-up' }),
+      ...loopListener(events, 'catch-up'),
     });
   }
 

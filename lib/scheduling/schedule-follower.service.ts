@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
-import { describeError } from '../domain/stored-error.js';
+import { loopListener } from '../events/loop-listener.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import { Cancellations } from '../execution/cancellations.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
@@ -43,8 +43,7 @@ export class ScheduleFollower {
   ) {
     this.loop = new Loop(() => this.follow(), {
       maxSleepMs: options.pollIntervalMs,
-      onFailure: (error, failures) => events.emit({ type: 'loop.failed', loop: 'schedules', error: describeError(error), failures }),
-      onRecovery: () => events.emit({ type: 'loop.recovered', loop: 'schedules' }),
+      ...loopListener(events, 'schedules'),
     });
   }
 

@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
-import { describeError } from '../domain/stored-error.js';
+import { loopListener } from '../events/loop-listener.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import { ClaimService, type Candidate, type ClaimResult } from '../execution/claim.service.js';
 import { ExecutorService } from '../execution/executor.service.js';
@@ -49,8 +49,7 @@ export class TickerService {
   ) {
     this.loop = new Loop(() => this.tick(), {
       maxSleepMs: options.pollIntervalMs,
-      onFailure: (error, failures) => events.emit({ type: 'loop.failed', loop: 'ticker', error: describeError(error), failures }),
-      onRecovery: () => events.emit({ type: 'loop.recovered', loop: 'ticker' }),
+      ...loopListener(events, 'ticker'),
     });
   }
 

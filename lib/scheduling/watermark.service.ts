@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { describeError } from '../domain/stored-error.js';
+import { loopListener } from '../events/loop-listener.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import { Loop } from '../runtime/loop.js';
 import { JobScheduleStore } from '../store/job-schedule.store.js';
@@ -13,17 +13,15 @@ const REMEMBER_EVERY_MS = 60_000;
  */
 @Injectable()
 export class WatermarkService {
-  private readonly loop = new Loop(() => this.remember(), {
-    maxSleepMs: REMEMBER_EVERY_MS,
-    onFailure: (error, failures) => this.events.emit({ type: 'loop.failed', loop: 'watermark', error: describeError(error), failures }),
-    onRecovery: () => this.events.emit({ type: 'loop.recovered', loop: 'watermark' }),
-  });
+  private readonly loop: Loop;
 
   constructor(
     private readonly timelines: Timelines,
     private readonly store: JobScheduleStore,
-    private readonly events: SchedulerEvents,
-  ) {}
+    events: SchedulerEvents,
+  ) {
+    this.loop = new Loop(() => this.remember(), { maxSleepMs: REMEMBER_EVERY_MS, ...loopListener(events, 'watermark') });
+  }
 
   start(): void {
     this.loop.start();

@@ -22,6 +22,11 @@ export interface ManualRun {
   readonly flagOff: string | null;
 }
 
+interface Blocked {
+  readonly why: string | null;
+  readonly beside: boolean;
+}
+
 /** Milliseconds in which a free place is looked for. */
 const PLACES = 5_000;
 
@@ -52,10 +57,10 @@ export class ManualRunStore {
           await holdJobs(query, database, [jobName]);
           await operatedJob(query, tables, jobName);
           const blocked = await this.blocked(query, run);
-          if (blocked) throw new RunRefusedError(jobName, 'run now', blocked);
+          if (blocked.why) throw new RunRefusedError(jobName, 'run now', blocked.why);
           const [clock] = await query<{ now: Date }>('select clock_timestamp() as now');
           now = clock!.now;
-          const fireTime = await this.insert(query, run, now, by);
+          const fireTime = await this.insert(query, run, { now, by, beside: blocked.beside });
           const details = { ...(run.overlap && { overlap: run.overlap }), ...(run.data !== undefined && { data: run.data }) };
           await recordAction(query, tables, { action: 'run-now', jobName, fireTime, by, reason, details });
           return fireTime;
@@ -63,8 +68,8 @@ export class ManualRunStore {
     );
   }
 
-  /** @returns why it may not run, or null */
-  private async blocked(query: Query, { jobName, overlap, flagOff }: ManualRun): Promise<string | null> {
+  /** Why it may not run, if it may not, and whether it may run beside others. */
+  private async blocked(query: Query, { jobName, overlap, flagOff }: ManualRun): Promise<Blocked> {
     const { jobRuns, jobSchedule, jobFlags } = this.database.tables;
     const [row] = await query<{ held: string | null; overlap: string; running: string | null; waiting: Date | null }>(
       `select case
@@ -88,17 +93,19 @@ export class ManualRunStore {
       [jobName],
     );
     const held = row!.held ?? flagOff;
-    if (held || (overlap ?? row!.overlap) !== 'forbid') return held;
-    if (row!.running) return `a run of it is under way on ${row!.running}, and its overlap is forbidden; wait, cancel that run, or ask with overlap: 'queue'`;
-    return row!.waiting && `one that was asked for at ${row!.waiting.toISOString()} waits already`;
+    const asked = overlap ?? row!.overlap;
+    const free = (why: string | null): Blocked => ({ why, beside: asked === 'allow' });
+    if (held || asked !== 'forbid') return free(held);
+    if (row!.running) return free(`a run of it is under way on ${row!.running}, and its overlap is forbidden; wait, cancel that run, or ask with overlap: 'queue'`);
+    return free(row!.waiting && `one that was asked for at ${row!.waiting.toISOString()} waits already`);
   }
 
   /** At the first free millisecond that is not a whole second. */
-  private async insert(query: Query, { jobName, data }: ManualRun, now: Date, by: string): Promise<Date> {
+  private async insert(query: Query, { jobName, data }: ManualRun, { now, by, beside }: { now: Date; by: string; beside: boolean }): Promise<Date> {
     const { jobRuns } = this.database.tables;
     const [inserted] = await query<{ fire_time: Date }>(
-      `insert into ${jobRuns} (job_name, fire_time, status, trigger, requested_by, data, next_attempt_at)
-       select $1, place.fire_time, 'queued', 'manual', $3, $4, clock_timestamp()
+      `insert into ${jobRuns} (job_name, fire_time, status, trigger, requested_by, data, beside, next_attempt_at)
+       select $1, place.fire_time, 'queued', 'manual', $3, $4, $5, clock_timestamp()
        from  (select $2::timestamptz + millis * interval '1 millisecond' as fire_time
               from   generate_series(0, ${PLACES}) millis) place
        where  mod(extract(epoch from place.fire_time), 1) <> 0
@@ -106,7 +113,7 @@ export class ManualRunStore {
        order  by place.fire_time
        limit  1
        returning fire_time`,
-      [jobName, now.toISOString(), by, data === undefined ? null : JSON.stringify(data)],
+      [jobName, now.toISOString(), by, data === undefined ? null : JSON.stringify(data), beside],
     );
     if (!inserted) throw new RunRefusedError(jobName, 'run now', `it was asked for ${PLACES} times within seconds`);
     return inserted.fire_time;

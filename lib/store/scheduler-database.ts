@@ -4,6 +4,7 @@ import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { DatabaseConnectionError } from '../errors/database-connection.error.js';
 import { connectionSettings, type ConnectionSettings } from './client-config.js';
 import { applicationSource, coordinationSource, receiptSource, type MigrationClass } from './data-sources.js';
+import { withPatience } from './patience.js';
 import { startEmbeddedServer, type EmbeddedServer } from './embedded-server.js';
 import { Tables } from './tables.js';
 
@@ -32,8 +33,11 @@ export class SchedulerDatabase {
     private readonly embedded: EmbeddedServer | null,
   ) {}
 
-  /** @param migrations the library's, for `migrate: true` */
-  static async open(options: ResolvedSchedulerOptions, migrations: MigrationClass[]): Promise<SchedulerDatabase> {
+  /**
+   * @param migrations the library's, for `migrate: true`
+   * @param tell told in words while it waits for the database
+   */
+  static async open(options: ResolvedSchedulerOptions, migrations: MigrationClass[], tell: (text: string) => void = () => {}): Promise<SchedulerDatabase> {
     const source = options.connection;
     if (source.kind === 'dataSource') applicationSource(source.dataSource);
     const embedded = source.kind === 'embedded' ? await startEmbeddedServer() : null;
@@ -43,13 +47,16 @@ export class SchedulerDatabase {
         : source.kind === 'options'
           ? source
           : { options: { url: embedded!.url }, from: 'the embedded server' };
-    const coordination = coordinationSource(connection.options, options, migrations);
-    try {
-      await coordination.initialize();
-    } catch (error) {
+    const connect = () =>
+      coordinationSource(connection.options, options, migrations)
+        .initialize()
+        .catch((error: unknown) => {
+          throw new DatabaseConnectionError(connection.from, error);
+        });
+    const coordination = await withPatience({ waitMs: options.waitForDatabaseMs, tell }, connect).catch(async (error: unknown) => {
       await embedded?.stop();
-      throw new DatabaseConnectionError(connection.from, error);
-    }
+      throw error;
+    });
     const openReceipts =
       source.kind === 'dataSource'
         ? async () => applicationSource(source.dataSource)

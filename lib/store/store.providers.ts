@@ -15,6 +15,7 @@ import { JobRun } from './job-run.entity.js';
 import { JobRunStore } from './job-run.store.js';
 import { JobScheduleStore } from './job-schedule.store.js';
 import { ManualRunStore } from './manual-run.store.js';
+import { OverdueStore } from './overdue.store.js';
 import { OverrideStore } from './override.store.js';
 import { PartitionStore } from './partition.store.js';
 import { PauseStore } from './pause.store.js';
@@ -27,10 +28,29 @@ import { SchemaStore } from './schema.store.js';
 import { SkipStore } from './skip.store.js';
 import { JOB_RUN_REPOSITORY, RECEIPT_REPOSITORY } from './store.tokens.js';
 import { TakeOverStore } from './take-over.store.js';
+import { ToldStore } from './told.store.js';
 
 /** The stores and repositories, on the module's own connections. */
 export const STORE_PROVIDERS: Provider[] = [
-  ...[SchemaStore, PartitionStore, JobInstanceStore, JobRunStore, ReaperStore, ReceiptStore, BackfillStore, BackfillCancelStore, DeadLetterStore, DeadLetterBulkStore, PauseStore, FlagStore, CancelStore, ExplainStore, InventoryStore].map((store) => ({
+  ...[
+    SchemaStore,
+    PartitionStore,
+    JobInstanceStore,
+    JobRunStore,
+    ReaperStore,
+    ReceiptStore,
+    BackfillStore,
+    BackfillCancelStore,
+    DeadLetterStore,
+    DeadLetterBulkStore,
+    PauseStore,
+    FlagStore,
+    CancelStore,
+    ExplainStore,
+    InventoryStore,
+    OverdueStore,
+    ToldStore,
+  ].map((store) => ({
     provide: store,
     inject: [SchedulerDatabase],
     useFactory: (database: SchedulerDatabase) => new store(database),

@@ -3,10 +3,10 @@ import type { JobDefinition } from '../domain/job-definition.js';
 /** What people read in `job_schedule.policies`; the definition that an instance has is what counts. */
 export function storedPolicies(job: JobDefinition): Record<string, unknown> {
   const { overlap, missed, catchUpWindowMs, maxCatchUp, lateAfterMs, leaseMs, renewEveryMs, jitterMs, maxAttempts, backoff } = job;
-  const { budgetMs, timeoutMs, maxRunTimeMs, flag, flagOff, implicit, declaredBy } = job;
+  const { budgetMs, timeoutMs, maxRunTimeMs, expectSuccessWithinMs, flag, flagOff, implicit, declaredBy } = job;
   const retry = backoff.kind === 'function' ? { kind: 'function' } : backoff;
   return {
     ...{ overlap, missed, catchUpWindowMs, maxCatchUp, lateAfterMs, leaseMs, renewEveryMs, jitterMs, maxAttempts, backoff: retry },
-    ...{ budgetMs, timeoutMs, maxRunTimeMs, flag, flagOff, implicit, declaredBy },
+    ...{ budgetMs, timeoutMs, maxRunTimeMs, expectSuccessWithinMs, flag, flagOff, implicit, declaredBy },
   };
 }

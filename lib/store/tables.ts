@@ -8,9 +8,12 @@ export class Tables {
   readonly jobInstances: string;
   readonly jobActions: string;
   readonly jobFlags: string;
+  readonly jobAlerts: string;
   /** The function behind the trigger of `job_schedule`. */
   readonly keepHolds: string;
   readonly jobBackfills: string;
+  /** The function behind the triggers of `job_runs`. */
+  readonly refuseMove: string;
 
   /** @param schema as configured, not quoted */
   constructor(readonly schema: string) {
@@ -20,8 +23,10 @@ export class Tables {
     this.jobInstances = this.qualify('job_instances');
     this.jobActions = this.qualify('job_actions');
     this.jobFlags = this.qualify('job_flags');
+    this.jobAlerts = this.qualify('job_alerts');
     this.keepHolds = this.qualify('job_schedule_keep_holds');
     this.jobBackfills = this.qualify('job_backfills');
+    this.refuseMove = this.qualify('job_runs_refuse_move');
   }
 
   /** The tables in the given schema, or in the default one of the data source that runs the statement. */

@@ -6,11 +6,12 @@ export function precedence(run: string): string {
 }
 
 /**
- * SQL for: no other run of the job may go on beside this one. A backfill says so itself, everything else goes by its job.
+ * SQL for: no other run of the job may go on beside this one. What a person asked for says so itself, everything else goes by
+ * its job.
  * @param overlap SQL for the job's policy
  */
 export function runsAlone(run: string, overlap: string): string {
-  return `case when ${run}.trigger = 'backfill' then not ${run}.beside else ${overlap} = 'forbid' end`;
+  return `case when ${run}.trigger in ('backfill', 'manual') then not ${run}.beside else ${overlap} = 'forbid' end`;
 }
 
 /** SQL for: no run of the job holds its lease, apart from those that others may run beside. */

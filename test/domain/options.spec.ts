@@ -47,10 +47,12 @@ describe('the options of the module', () => {
       shutdownTimeoutMs: 20_000,
       featureFlags: null,
       strict: false,
+      waitForDatabaseMs: 0,
+      alerts: { sink: null, repeatAfterMs: 3_600_000, mostPerMinute: 10, timeoutMs: 10_000, partitionsEndWithinMs: 14 * 86_400_000 },
       enabled: true,
       logging: true,
     });
-    expect([options, options.jobDefaults, options.connection].every(Object.isFrozen)).toBe(true);
+    expect([options, options.jobDefaults, options.connection, options.alerts].every(Object.isFrozen)).toBe(true);
   });
 
   it('take the place of the defaults; undefined is the same as left out', () => {
@@ -66,6 +68,8 @@ describe('the options of the module', () => {
       maxClockSkew: '2s',
       blockedAfter: '3s',
       shutdownTimeout: 0,
+      waitForDatabase: '1m',
+      alerts: { sink: 'PAGER', repeatAfter: '1d', mostPerMinute: 1, timeout: '1s', partitionsEndWithin: '30d' },
       enabled: false,
       logging: false,
     });
@@ -80,6 +84,8 @@ describe('the options of the module', () => {
       maxClockSkewMs: 2_000,
       blockedAfterMs: 3_000,
       shutdownTimeoutMs: 0,
+      waitForDatabaseMs: 60_000,
+      alerts: { sink: 'PAGER', repeatAfterMs: 86_400_000, mostPerMinute: 1, timeoutMs: 1_000, partitionsEndWithinMs: 30 * 86_400_000 },
       enabled: false,
       logging: false,
     });
@@ -89,7 +95,7 @@ describe('the options of the module', () => {
     [null, 'expected an object of options, got null'],
     ['postgres://x', 'expected an object of options, got "postgres://x"'],
     [{ conection: URL }, 'Unknown option "conection"; did you mean "connection"?'],
-    [{ colour: 'red' }, /^Unknown option "colour"; there are connection, dataSource, defaults, schema, .*logging\.$/],
+    [{ colour: 'red' }, /^Unknown option "colour"; there are connection, dataSource, defaults, alerts, schema, .*logging\.$/],
     [{ constructor: 1 }, /^Unknown option "constructor"; there are/],
     [{ defaults: { leaseMS: 5 } }, 'Unknown option "defaults.leaseMS"; did you mean "defaults.lease"?'],
     [{ defaults: { name: 'x' } }, /^Unknown option "defaults.name"; there are timeZone/],
@@ -110,6 +116,12 @@ describe('the options of the module', () => {
     [{ pollInterval: 0 }, 'pollInterval: expected at least 10ms, got 0ms'],
     [{ maxClockSkew: '50ms' }, 'maxClockSkew: expected at least 100ms (the clocks cannot be compared much better), got 50ms'],
     [{ shutdownTimeout: -1 }, 'shutdownTimeout: expected a duration such as 30000 or "30s", got -1'],
+    [{ waitForDatabase: 'soon' }, 'waitForDatabase: expected a duration such as 30000 or "30s", got "soon"'],
+    [{ alerts: 5 }, 'alerts: expected an object of alert options, got 5'],
+    [{ alerts: { sink: {} } }, 'alerts.sink: expected something with a method alert(alert), its class, or an injection token, got an object'],
+    [{ alerts: { sinc: 'x' } }, 'Unknown option "alerts.sinc"; did you mean "alerts.sink"?'],
+    [{ alerts: { repeatAfter: 0 } }, 'alerts.repeatAfter: expected at least 1s (the same alert again and again helps nobody), got 0ms'],
+    [{ alerts: { mostPerMinute: 0 } }, 'alerts.mostPerMinute: expected at least 1, got 0'],
     [{ enabled: 1 }, 'enabled: expected true or false, got 1'],
     [{ logging: () => true }, 'logging: expected true or false, got a function'],
   ])('%j: %s', (options, problem) => {
@@ -211,6 +223,7 @@ describe('a job', () => {
       flag: null,
       flagOff: 'finish',
       implicit: ['owner', 'overlap', 'missed'],
+      expectSuccessWithinMs: null,
     });
     expect([schedule.expression, schedule.timeZone, schedule.calendar]).toEqual(['15 2 * * *', 'UTC', null]);
     expect([definition, definition.backoff].every(Object.isFrozen)).toBe(true);
@@ -295,6 +308,7 @@ describe('a job', () => {
     [{ catchUpWindow: '1m' }, 'catchUpWindow (1m) must be at least lateAfter (2m, by default).'],
     [{ catchUpWindow: Infinity }, 'catchUpWindow: expected a duration such as 30000 or "30s", got Infinity'],
     [{ catchUpWindow: Number.MAX_SAFE_INTEGER }, /^catchUpWindow: expected at most 3650d, got /],
+    [{ expectSuccessWithin: 0 }, 'expectSuccessWithin: expected at least 1s (no job succeeds more often), got 0ms'],
     [{ maxCatchUp: 0 }, 'maxCatchUp: expected at least 1, got 0'],
     [{ maxAttempts: 0 }, 'maxAttempts: expected at least 1, got 0'],
     [{ maxAttempts: 2.5 }, 'maxAttempts: expected a whole number, got 2.5'],

@@ -96,7 +96,7 @@ describe('a job made at run time', () => {
     await Promise.all([followed, nextRun(one, 'acme')]);
     await database.query(
       `insert into job_runs (job_name, fire_time, status, trigger, next_attempt_at)
-       values ('acme', date_trunc('second', now() - interval '1 hour'), 'failed', 'schedule', now() + interval '1 hour')`,
+       values ('acme', date_trunc('second', now() - interval '1 hour'), 'queued', 'schedule', now() + interval '1 hour')`,
     );
     const gone = nextEvent(other, 'job.unscheduled');
     await one.get(JobRegistry).remove('acme');

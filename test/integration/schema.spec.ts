@@ -77,6 +77,7 @@ describe('the exported migrations in a data source of the application', () => {
     await closeApps();
     for (const _ of schedulerMigrations) await source.undoLastMigration();
     expect(await tables('public')).toEqual([]);
+    expect(await database.query(`select proname from pg_proc where pronamespace = 'public'::regnamespace`)).toEqual([]);
     expect(await database.query(`select to_regclass('customers') is not null as there`)).toEqual([{ there: true }]);
     await source.destroy();
   });

@@ -119,4 +119,24 @@ describe('a loop', () => {
     await new Promise((resolve) => setTimeout(resolve, 20));
     expect(passes()).toBe(1);
   });
+
+  it('goes on when whoever is told of a failure, or of the recovery, throws', async () => {
+    let passes = 0;
+    const third = new Promise<void>((resolve) => {
+      const broken = () => {
+        throw new Error('listener');
+      };
+      loop = new Loop(
+        async () => {
+          passes += 1;
+          if (passes === 3) resolve();
+          if (passes === 1) throw new Error('pass');
+          return 0;
+        },
+        { maxSleepMs: 10, onFailure: broken, onRecovery: broken },
+      );
+    });
+    loop!.start();
+    await third;
+  });
 });

@@ -4,6 +4,7 @@ import type { JobDefinition } from '../../lib/domain/job-definition.js';
 import { inTransaction, tryLockName } from '../../lib/store/transaction.js';
 import { aJob } from '../support/job.js';
 import { aDue } from '../support/due.js';
+import { insertRun } from '../support/run-rows.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 
 let stores: Stores;
@@ -35,8 +36,7 @@ async function decide(job: JobDefinition, from: Date): Promise<CatchUpPlan> {
   return plan === 'busy' ? decide(job, from) : (plan as CatchUpPlan);
 }
 
-const ran = (fireTime: Date, status = 'done') =>
-  stores.test.query(`insert into job_runs (job_name, fire_time, status, trigger, reason) values ('job', $1, $2, 'schedule', 'test')`, [fireTime, status]);
+const ran = (fireTime: Date) => insertRun(stores.test, 'job', fireTime, 'done');
 const rows = () =>
   stores.test.query<{ fire_time: Date; status: string; reason: string; gap_from: Date; gap_count: number }>(
     `select fire_time, status, reason, gap_from, gap_count from job_runs where trigger = 'catch-up' order by fire_time`,

@@ -282,7 +282,7 @@ describe('run now', () => {
   });
 
   it('takes the next free millisecond, and never that of an occurrence', async () => {
-    const insert = () => manual['insert'](queryOn(stores.database.coordination), A_RUN, secondsAgo(5), 'ops');
+    const insert = () => manual['insert'](queryOn(stores.database.coordination), A_RUN, { now: secondsAgo(5), by: 'ops', beside: false });
     const places = [await insert(), await insert(), await insert()].map((fireTime) => fireTime.getTime() - secondsAgo(5).getTime());
     expect(places).toEqual([1, 2, 3]);
   });

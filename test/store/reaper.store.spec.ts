@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
+import { insertRun } from '../support/run-rows.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 
 let stores: Stores;
@@ -124,7 +125,7 @@ describe('starting what waits', () => {
 
   it('G14: a backlog of one job leaves the places of the others free', async () => {
     for (let secondsBack = 40; secondsBack > 20; secondsBack--) await waitingRun(secondsBack);
-    await stores.test.query(`insert into job_runs (job_name, fire_time, status, trigger, next_attempt_at) values ('other', $1, 'orphaned', 'schedule', now())`, [secondsAgo(5)]);
+    await insertRun(stores.test, 'other', secondsAgo(5), 'orphaned');
     const jobs = [JOB, { ...JOB, name: 'other' }];
     expect((await stores.reaper.waiting(jobs, 2)).map(({ jobName }) => jobName).sort()).toEqual(['job', 'other']);
     await claimWaiting();

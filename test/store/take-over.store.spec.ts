@@ -5,6 +5,7 @@ import { inTransaction } from '../../lib/store/transaction.js';
 import { aDue } from '../support/due.js';
 import { blocked } from '../support/gate.js';
 import { aJob } from '../support/job.js';
+import { insertRun } from '../support/run-rows.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 
 let stores: Stores;
@@ -151,10 +152,9 @@ describe('a renamed job', () => {
     await starts('old-1', [OLD]);
     await decidedSince(40);
     await stores.test.query(`update job_schedule set paused_at = now(), paused_by = 'ops'`);
-    const [decided] = await stores.test.query<{ fire_time: Date }>(
-      `insert into job_runs (job_name, fire_time, status, trigger) values ('job', $1, 'done', 'schedule') returning fire_time`,
-      [new Date(Math.floor(secondsAgo(10).getTime() / 10_000) * 10_000)],
-    );
+    const fireTime = new Date(Math.floor(secondsAgo(10).getTime() / 10_000) * 10_000);
+    await insertRun(stores.test, 'job', fireTime, 'done');
+    const [decided] = await stores.test.query<{ fire_time: Date }>(`select fire_time from job_runs`);
     await starts('new-1', [RENAMED]);
     expect(await stored('new-name')).toMatchObject({ yields_to: 'job' });
     expect(await takeOver('new-1', RENAMED)).toEqual([]);

@@ -26,6 +26,7 @@ export function aJob(name: string, expression: string, changes: Partial<JobDefin
     budgetMs: null,
     timeoutMs: null,
     maxRunTimeMs: 86_400_000,
+    expectSuccessWithinMs: null,
     ...changes,
   };
 }

@@ -1,0 +1,78 @@
+import { ALERT_SEVERITIES, type Alert, type AlertKind } from '../domain/alert.js';
+import type { HeldBack } from '../domain/alert-gate.js';
+import { isOutOfReach } from '../domain/database-trouble.js';
+import { formatDuration } from '../domain/duration.js';
+import { runId, type RunKey } from '../domain/run.js';
+import type { EventOf, SchedulerEvent } from '../events/scheduler-event.js';
+import { wordingOf } from '../logging/wording.js';
+
+/** A duty that fails for other reasons than a database out of reach is told about at this failure in a row: after some ten seconds. */
+const LOOP_IS_FAILING_AT = 8;
+
+interface Judgement {
+  readonly kind: AlertKind;
+  /** What makes it the same fact, beside its kind. */
+  readonly about: string;
+}
+
+/** The alert that an event is; null for most. */
+export function alertOf(event: SchedulerEvent): Alert | null {
+  const judgement = judge(event);
+  if (!judgement) return null;
+  const { type: _type, at, ...facts } = event;
+  const { jobName = null, fireTime = null } = facts as Partial<RunKey>;
+  const { kind, about } = judgement;
+  return { kind, severity: ALERT_SEVERITIES[kind], jobName, fireTime, text: wordingOf(event)?.text ?? kind, facts, at, key: `${kind} ${about}` };
+}
+
+/** Facts that every replica tells: one of them is enough. */
+export function isToldByAll({ kind }: Alert): boolean {
+  return kind === 'job.unregistered';
+}
+
+/** In place of what was held back. */
+export function heldAlert({ kind, count }: HeldBack, at: Date, windowMs: number): Alert {
+  const text = `${count} more alerts of the kind ${kind} came within ${formatDuration(windowMs)} and were held back: see the log and job_runs`;
+  return { kind: 'alerts.held', severity: ALERT_SEVERITIES['alerts.held'], jobName: null, fireTime: null, text, facts: { kind, count, windowMs }, at, key: `alerts.held ${kind}` };
+}
+
+function judge(event: SchedulerEvent): Judgement | null {
+  switch (event.type) {
+    case 'run.dead':
+    case 'run.stuck':
+    case 'run.abandoned':
+    case 'run.overBudget':
+    case 'run.orphaned':
+    case 'lease.lost':
+      return { kind: event.type, about: attempt(event) };
+    case 'run.missed':
+      return { kind: event.type, about: `${event.jobName} until ${event.until.toISOString()}` };
+    case 'job.overdue':
+      return { kind: event.type, about: `${event.jobName} since ${event.lastSuccessAt?.toISOString() ?? 'ever'}` };
+    case 'job.unreadable':
+      return { kind: event.type, about: event.jobName };
+    case 'job.unregistered':
+      return { kind: event.type, about: event.jobs.map(({ jobName }) => jobName).join(', ') };
+    case 'clock.skewed':
+      return { kind: event.type, about: `${event.skewMs < 0 ? 'behind' : 'ahead'} by ${Math.floor(Math.log2(Math.abs(event.skewMs) / event.maxMs))}` };
+    case 'partitions.ending':
+      return { kind: event.type, about: event.until.toISOString() };
+    case 'database.unreachable':
+      return { kind: event.type, about: event.since.toISOString() };
+    case 'loop.failed':
+      // A table that is missing fails every loop, and is one fact.
+      return isFailing(event) ? { kind: 'loop.failing', about: event.trouble?.kind ?? event.loop } : null;
+    default:
+      return null;
+  }
+}
+
+/** A database out of reach fails all loops, and is told about as that. What somebody must mend is told at once. */
+function isFailing({ failures, trouble }: EventOf<'loop.failed'>): boolean {
+  if (trouble && !trouble.passing) return failures === 1 || failures >= LOOP_IS_FAILING_AT;
+  return !(trouble && isOutOfReach(trouble)) && failures >= LOOP_IS_FAILING_AT;
+}
+
+function attempt(event: RunKey & { readonly attempt: number }): string {
+  return `${runId(event)} attempt ${event.attempt}`;
+}

@@ -1,0 +1,8 @@
+import { SchedulerError } from './scheduler.error.js';
+
+/** The database answers, and what it says keeps the scheduler from starting. The message says what to do. */
+export class UnusableDatabaseError extends SchedulerError {
+  constructor(advice: string, cause: Error) {
+    super(`The scheduler cannot start with its database: ${cause.message}. ${advice}`, { cause });
+  }
+}

@@ -1,0 +1,62 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { KnownJobs } from '../discovery/known-jobs.js';
+import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
+import { loopListener } from '../events/loop-listener.js';
+import { SchedulerEvents } from '../events/scheduler-events.js';
+import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
+import { Loop } from '../runtime/loop.js';
+import { OverdueStore, type SuccessOutlook } from '../store/overdue.store.js';
+import { ToldStore } from '../store/told.store.js';
+
+/** A job may be paused, resumed or changed meanwhile. */
+const LOOK_AT_LEAST_EVERY_MS = 60_000;
+
+/**
+ * Tells when a job that should succeed every so often has not, whatever the reason: also when nobody runs it. Sleeps until
+ * the first could be overdue; asks nothing while no job says that it should.
+ */
+@Injectable()
+export class OverdueService {
+  private readonly loop: Loop;
+
+  constructor(
+    @Inject(SCHEDULER_OPTIONS) private readonly options: ResolvedSchedulerOptions,
+    private readonly known: KnownJobs,
+    private readonly store: OverdueStore,
+    private readonly told: ToldStore,
+    private readonly events: SchedulerEvents,
+  ) {
+    this.loop = new Loop(() => this.look(), {
+      maxSleepMs: LOOK_AT_LEAST_EVERY_MS,
+      maxRetryMs: options.pollIntervalMs,
+      ...loopListener(events, 'overdue watch'),
+    });
+  }
+
+  start(): void {
+    this.loop.start();
+  }
+
+  async stop(): Promise<void> {
+    await this.loop.stop();
+  }
+
+  /** One pass. @returns milliseconds to the next */
+  async look(): Promise<number> {
+    const jobs = this.known.list().flatMap(({ definition: { name, expectSuccessWithinMs, catchUpWindowMs } }) =>
+      expectSuccessWithinMs === null ? [] : [{ name, withinMs: expectSuccessWithinMs, catchUpWindowMs }],
+    );
+    if (jobs.length === 0) return LOOK_AT_LEAST_EVERY_MS;
+    const within = new Map(jobs.map(({ name, withinMs }) => [name, withinMs]));
+    const outlooks = await this.store.outlook(jobs);
+    for (const outlook of outlooks) if (outlook.overdueInMs <= 0) await this.tell(outlook, within.get(outlook.jobName)!);
+    return Math.min(LOOK_AT_LEAST_EVERY_MS, ...outlooks.flatMap(({ overdueInMs }) => (overdueInMs > 0 ? [Math.ceil(overdueInMs)] : [])));
+  }
+
+  /** On one replica; again when it lasts, or when the job had succeeded meanwhile. */
+  private async tell({ jobName, lastSuccessAt }: SuccessOutlook, expectedWithinMs: number): Promise<void> {
+    const again = { againAfterMs: this.options.alerts.repeatAfterMs, unlessSince: lastSuccessAt };
+    if (!(await this.told.first(`job.overdue ${jobName}`, again))) return;
+    this.events.emit({ type: 'job.overdue', jobName, lastSuccessAt, expectedWithinMs });
+  }
+}

@@ -1,0 +1,67 @@
+import type { Type } from '@nestjs/common';
+import type { AlertSink } from '../domain/alert.js';
+import type { Duration } from '../domain/duration.js';
+import { duration, expected, integer, type Reading } from './option-rules.js';
+import { defaultsOf, readOptions, type OptionTable } from './read-options.js';
+
+/** Where alerts go: a sink, its class, or the token of a provider of one. */
+export type AlertSinkOption = AlertSink | Type<AlertSink> | string | symbol;
+
+/** Options of alerts. Durations are milliseconds or strings such as `'30s'`. */
+export interface AlertOptions {
+  /**
+   * Where alerts go: an object with a method `alert`, its class, or an injection token.
+   * @default the application's provider of `ALERT_SINK`, if there is one; else the log is all there is
+   */
+  sink?: AlertSinkOption;
+  /** The same fact is told again after this at the earliest. @default '1h' */
+  repeatAfter?: Duration;
+  /** How many alerts of one kind go out in a minute; the others become one that says how many they were. @default 10 */
+  mostPerMinute?: number;
+  /** How long the sink may take for one alert before it is given up. @default '10s' */
+  timeout?: Duration;
+  /** How soon the last partition ends when that is told, where none can be made. @default '14d' */
+  partitionsEndWithin?: Duration;
+}
+
+/** The options of alerts, every default filled in. */
+export interface ResolvedAlertOptions {
+  /** Null: the provider of `ALERT_SINK`, if there is one. */
+  readonly sink: AlertSinkOption | null;
+  readonly repeatAfterMs: number;
+  readonly mostPerMinute: number;
+  readonly timeoutMs: number;
+  readonly partitionsEndWithinMs: number;
+}
+
+const TIMER = { atMost: '24d', whyMost: 'timers take no more' } as const;
+
+const ALERT_OPTIONS = {
+  sink: { rule: readSink },
+  repeatAfter: { rule: duration({ atLeast: '1s', whyLeast: 'the same alert again and again helps nobody' }), byDefault: 3_600_000 },
+  mostPerMinute: { rule: integer({ atLeast: 1 }), byDefault: 10 },
+  timeout: { rule: duration({ atLeast: '1ms', ...TIMER }), byDefault: 10_000 },
+  partitionsEndWithin: { rule: duration(), byDefault: 14 * 86_400_000 },
+} as const satisfies Record<keyof AlertOptions, OptionTable[string]>;
+
+/** Reads `alerts`, with every problem. */
+export function resolveAlerts(given: unknown): { values: ResolvedAlertOptions; problems: readonly string[] } {
+  const isObject = typeof given === 'object' && given !== null && !Array.isArray(given);
+  const { values, problems } = readOptions(isObject ? given : {}, ALERT_OPTIONS, 'alerts.');
+  const all = { ...defaultsOf(ALERT_OPTIONS), ...values };
+  return {
+    values: Object.freeze({
+      sink: all.sink ?? null,
+      repeatAfterMs: all.repeatAfter,
+      mostPerMinute: all.mostPerMinute,
+      timeoutMs: all.timeout,
+      partitionsEndWithinMs: all.partitionsEndWithin,
+    }),
+    problems: given === undefined || isObject ? problems : [`alerts: ${expected('an object of alert options', given).problem}`],
+  };
+}
+
+function readSink(given: unknown): Reading<AlertSinkOption> {
+  const usable = typeof given === 'object' && given !== null ? typeof (given as AlertSink).alert === 'function' : ['function', 'string', 'symbol'].includes(typeof given);
+  return usable ? { value: given as AlertSinkOption } : expected('something with a method alert(alert), its class, or an injection token', given);
+}
