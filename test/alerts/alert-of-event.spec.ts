@@ -14,7 +14,9 @@ const failed = (failures: number, code?: string): SchedulerFact => ({ type: 'loo
 describe('an event that is an alert', () => {
   it.each<[SchedulerFact, string, string, RegExp]>([
     [{ type: 'run.dead', ...RUN, error: ERROR }, 'run.dead', 'critical', /^export of 2026-11-29T02:15:00\.000Z is dead/],
-    [{ type: 'run.overBudget', ...RUN, budgetMs: 60_000, runningMs: 61_000 }, 'run.overBudget', 'warning', /over its budget of 1m/],
+    [{ type: 'run.overBudget', ...RUN, budgetMs: 60_000, runningMs: 61_000 }, 'run.overBudget', 'warning', /longer than its budget of 1m/],
+    [{ type: 'run.stuck', ...RUN, runningMs: 61_000, told: true }, 'run.stuck', 'critical', /was told to stop, and did not/],
+    [{ type: 'run.abandoned', ...RUN }, 'run.abandoned', 'critical', /has not ended in all its maxRunTime/],
     [{ type: 'run.orphaned', ...RUN, claimedBy: 'a', overdueMs: 5 }, 'run.orphaned', 'warning', /taken from a/],
     [{ type: 'lease.lost', ...RUN, cause: 'expired' }, 'lease.lost', 'warning', /lost its lease/],
     [{ type: 'run.missed', jobName: 'export', queued: [], recorded: 3, from: FIRE_TIME, until: AT }, 'run.missed', 'warning', /missed occurrences/],

@@ -10,6 +10,8 @@ let stores: Stores;
 beforeAll(async () => {
   stores = await openStores();
   for (const [index, status] of (['running', 'failed', 'dead'] as const).entries()) await insertRun(stores.test, 'job', secondsAgo(index), status);
+  await stores.test.query(`update job_runs set started_at = now() - interval '2 seconds' where status = 'running'`);
+  await stores.test.query(`insert into job_schedule (name, cron, time_zone, policies) values ('job', '* * * * *', 'UTC', '{"budgetMs": 1000}')`);
 });
 afterAll(() => stores.close());
 

@@ -47,7 +47,7 @@ const CHECKS: Readonly<Record<string, (row: string[], table: Table) => [found: u
     const job = { ...jobOf('* * * * *', ''), name: 'job', schedule };
     return [changes.map((change) => clockChangeLine(job, change)).join('<br>') || 'nothing', lines];
   },
-  'option … ': ([option, byDefault]) => [policiesOf(''), policiesOf(`${code(option)}: ${code(byDefault)}`)],
+  'option … ': ([option, byDefault]) => [{ ...policiesOf(''), implicit: [] }, { ...policiesOf(`${code(option)}: ${code(byDefault)}`), implicit: [] }],
   'expression … recorded, never run': (row, { head }) => {
     const cell = (heading: string) => row[head.indexOf(heading)]!;
     const job = jobOf(code(cell('expression')), code(cell('options')));

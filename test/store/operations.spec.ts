@@ -35,6 +35,8 @@ afterAll(() => stores.close());
 beforeEach(async () => {
   for (const table of ['job_runs', 'job_schedule', 'job_instances', 'job_actions', 'job_flags']) await stores.test.query(`delete from ${table}`);
   await stores.schedules.declare([JOB], null);
+  // What is claimed here was due before the job was declared.
+  await stores.test.query(`update job_schedule set decided_until = '2000-01-01'`);
 });
 
 const OPS = { by: 'ops', reason: 'because' };
@@ -107,6 +109,7 @@ describe('an override', () => {
   });
 
   it('goes along with a new name', async () => {
+    await stores.test.query('update job_schedule set decided_until = now()');
     await override();
     await manual.add(A_RUN, OPS);
     await stores.test.query('update job_schedule set decided_until = $1', [secondsAgo(30)]);
@@ -149,6 +152,7 @@ describe('days that are left out', () => {
     await stores.instances.leave('old');
     expect(await stores.takeOvers.takeOver([HOLIDAY], 'new')).toMatchObject([{ calendar }]);
     await stores.test.query('delete from job_runs');
+    await stores.test.query(`update job_schedule set decided_until = '2000-01-01'`);
     expect(await verdicts()).toEqual(['outdated', 'claimed']);
     expect(await decides(JOB)).toBe('outdated');
     const before = await stores.test.query('select decided_until from job_schedule');
@@ -203,7 +207,7 @@ describe('a flag', () => {
 
   it('that is off is told at each look to whoever asks', async () => {
     await flags.set('exports', false, OPS);
-    const look = (asked: string[]) => stores.schedules.lookIn({ instanceId: 'A', aliveMs: 1, jobs: [], handlers: [] }, 0, asked);
+    const look = (asked: string[]) => stores.schedules.lookIn({ instanceId: 'A', aliveMs: 1, jobs: [], handlers: [] }, 0, [], asked);
     expect((await look(['exports', 'other'])).flagsOff).toEqual(['exports']);
     expect((await look([])).flagsOff).toEqual([]);
   });
@@ -274,11 +278,10 @@ describe('run now', () => {
       await blocked(stores.test, 2);
     } finally {
       await gate.open();
-      await claimed;
-      await stores.test.query('drop trigger gate on job_runs');
     }
     expect(await claimed).toMatchObject({ verdict: 'claimed' });
     await expect(asked).rejects.toThrow('under way on A');
+    await stores.test.query('drop trigger gate on job_runs');
   });
 
   it('takes the next free millisecond, and never that of an occurrence', async () => {
@@ -364,14 +367,14 @@ describe('a cancel', () => {
   ] as const)('that comes before the run was to be tried again: %s', async (status, retryInMs) => {
     await claim(1);
     await cancels.cancel(key(1), OPS);
-    expect(await stores.runs.end(aRun(key(1)), { status, reason: null, error: null, retryInMs, releases: 0 })).toBe(true);
+    expect(await stores.runs.end(aRun(key(1)), { status, reason: null, error: null, retryInMs, releases: 0 })).toMatchObject({ status: 'cancelled' });
     expect(await runs()).toMatchObject([{ status: 'cancelled', reason: 'cancelled by ops: because', next_attempt_at: null }]);
   });
 
   it('that comes too late for the work leaves it done', async () => {
     await claim(1);
     await cancels.cancel(key(1), OPS);
-    expect(await stores.runs.complete(aRun(key(1)))).toBe(true);
+    expect(await stores.runs.complete(aRun(key(1)))).toMatchObject({ status: 'done' });
     expect(await runs()).toMatchObject([{ status: 'done' }]);
     await expect(cancels.cancel(key(1), OPS)).rejects.toThrow('it is done already');
     await expect(cancels.cancel(key(9), OPS)).rejects.toThrow('there is no such run');

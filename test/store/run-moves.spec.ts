@@ -81,6 +81,7 @@ describe('the statements of the library', () => {
       end $$;
       create or replace trigger note_move after insert or update of status on job_runs for each row execute function note_move()`);
     await stores.schedules.declare([JOB], null);
+    await stores.test.query(`update job_schedule set decided_until = '2000-01-01'`);
   });
   afterAll(() => stores.test.query('drop trigger note_move on job_runs; drop function note_move; drop table moves'));
 
