@@ -1,7 +1,7 @@
 import type { Schedule } from './schedule.js';
 
 /** What happens to an occurrence that is due while an earlier run of its job still holds its lease. */
-export type OverlapPolicy = 'forbid' | 'allow';
+export type OverlapPolicy = 'forbid' | 'queue' | 'replace' | 'allow';
 
 /** What happens to occurrences nobody could run in time. */
 export type MissedPolicy = 'skip' | 'once' | 'all';
@@ -27,6 +27,10 @@ export type Backoff =
 /** The answers a job gives: overlap, missed occurrences, leases, retries, time limits. Resolved: every default filled in, frozen. */
 export interface JobPolicies {
   readonly overlap: OverlapPolicy;
+  /** How many runs may go on at a time: 1 unless overlap is allowed, null for no limit. */
+  readonly parallel: number | null;
+  /** How many may wait in line where overlap is `queue`. */
+  readonly queueLimit: number;
   readonly missed: MissedPolicy;
   /** Missed occurrences older than this are recorded, never run. */
   readonly catchUpWindowMs: number;

@@ -135,11 +135,27 @@ export class InFlightRun {
 export class InFlightRuns {
   private readonly runs = new Set<InFlightRun>();
   private readonly emptied = new Set<() => void>();
+  private reserved = 0;
 
   constructor(private readonly events: SchedulerEvents) {}
 
   get size(): number {
     return this.runs.size;
+  }
+
+  /** Places that are not free: of runs under way, and of those that are being claimed. */
+  get taken(): number {
+    return this.runs.size + this.reserved;
+  }
+
+  /** Does the work while so many places are kept for what it claims: the ticker and the reaper claim beside each other. */
+  async reserving<Result>(places: number, work: () => Promise<Result>): Promise<Result> {
+    this.reserved += places;
+    try {
+      return await work();
+    } finally {
+      this.reserved -= places;
+    }
   }
 
   add(run: InFlightRun): void {
@@ -151,7 +167,7 @@ export class InFlightRuns {
    * wait for it where overlap is forbidden; until its maximum run time, when it is given up.
    */
   lingers({ name, overlap }: JobDefinition): boolean {
-    return overlap === 'forbid' && this.list().some((run) => run.leaseLost && !run.owned.beside && run.owned.jobName === name);
+    return overlap !== 'allow' && this.list().some((run) => run.leaseLost && !run.owned.beside && run.owned.jobName === name);
   }
 
   remove(run: InFlightRun): void {

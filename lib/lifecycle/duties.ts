@@ -82,7 +82,6 @@ export class Duties {
       case 'job.scheduled':
         return this.ticker.wake();
       case 'run.completed':
-      case 'run.cancelled':
       case 'run.dead':
       case 'run.cancelled':
       case 'run.abandoned':

@@ -31,7 +31,7 @@ export class WaitingRuns {
   /** @returns how many were started */
   async start(): Promise<number> {
     const slots = this.options.maxConcurrentRuns;
-    const room = slots - this.runs.size;
+    const room = slots - this.runs.taken;
     if (room <= 0) return 0;
     const jobs = this.startable();
     const { nextDueAt } = this.timelines;
@@ -41,15 +41,17 @@ export class WaitingRuns {
       room,
       slotNeededAt,
     );
-    const backlog = backlogRoom(slots, this.runs.size, nextDueAt - this.time.now());
+    const backlog = backlogRoom(slots, this.runs.taken, nextDueAt - this.time.now());
     // Live ones come first: what is behind them has the room that they leave.
-    const fitting = waiting.filter(({ trigger }, index) => trigger === 'schedule' || index < backlog);
-    const owned = await this.claims.claimWaiting(
-      fitting.map((run) => ({ ...run, placeNeededAt: this.placeNeededAt(run, jobs.get(run.jobName)!, slotNeededAt) })),
-      jobs,
-    );
-    this.executor.start(owned);
-    return owned.length;
+    const fitting = waiting.slice(0, Math.max(0, slots - this.runs.taken)).filter(({ trigger }, index) => trigger === 'schedule' || index < backlog);
+    return this.runs.reserving(fitting.length, async () => {
+      const owned = await this.claims.claimWaiting(
+        fitting.map((run) => ({ ...run, placeNeededAt: this.placeNeededAt(run, jobs.get(run.jobName)!, slotNeededAt) })),
+        jobs,
+      );
+      this.executor.start(owned);
+      return owned.length;
+    });
   }
 
   private startable(): Map<string, JobDefinition> {

@@ -2,6 +2,9 @@ import type { OverlapPolicy } from '../domain/job-definition.js';
 import { expected, flag, integer, oneOf, text } from './option-rules.js';
 import { defaultsOf, readOptions, type OptionTable, type Values } from './read-options.js';
 
+/** Whether runs of a backfill may go on beside others of their job. */
+export type BackfillOverlap = 'forbid' | 'allow';
+
 /** How a backfill is done. */
 export interface BackfillOptions {
   /** Only say what would happen, and write nothing. @default false */
@@ -14,7 +17,7 @@ export interface BackfillOptions {
    * occurrence is due, or nearer than they are likely to take; one that comes due all the same waits for the run in hand.
    * @default the job's own policy
    */
-  overlap?: OverlapPolicy;
+  overlap?: BackfillOverlap;
   /** Also run what has run already, with the same receipts and idempotency keys. @default false */
   replay?: boolean;
   /** The most occurrences the range may have. @default 10000 */
@@ -34,7 +37,7 @@ export interface CancelOptions {
 const BACKFILL_OPTIONS = {
   dryRun: { rule: flag, byDefault: false },
   maxConcurrent: { rule: integer({ atLeast: 1, atMost: 1_000 }), byDefault: 1 },
-  overlap: { rule: oneOf<OverlapPolicy>('forbid', 'allow') },
+  overlap: { rule: oneOf<BackfillOverlap>('forbid', 'allow') },
   replay: { rule: flag, byDefault: false },
   atMost: { rule: integer({ atLeast: 1 }), byDefault: 10_000 },
   requestedBy: { rule: text(200) },
@@ -52,7 +55,8 @@ export type ResolvedBackfillOptions = Required<Omit<Values<typeof BACKFILL_OPTIO
 /** @param overlap the job's own policy */
 export function readBackfillOptions(given: unknown, overlap: OverlapPolicy): { options: ResolvedBackfillOptions; problems: readonly string[] } {
   const { values, problems } = read(given, BACKFILL_OPTIONS);
-  const options = { ...defaultsOf(BACKFILL_OPTIONS), overlap, requestedBy: null, reason: null, ...values };
+  const ofJob: BackfillOverlap = overlap === 'allow' ? 'allow' : 'forbid';
+  const options = { ...defaultsOf(BACKFILL_OPTIONS), overlap: ofJob, requestedBy: null, reason: null, ...values };
   if (options.maxConcurrent === 1 || options.overlap === 'allow') return { options, problems };
   const forbids = values.overlap === undefined ? 'the job forbids overlap' : `overlap is 'forbid'`;
   return {

@@ -45,11 +45,16 @@ export interface DistributedCronOptions {
   /** The team that answers for the job. */
   owner?: string;
   /**
-   * `forbid`: an occurrence due while an earlier run still holds its lease is recorded as skipped.
-   * `allow`: it runs beside it.
+   * What becomes of an occurrence that is due while an earlier run still holds its lease. `forbid`: recorded as skipped.
+   * `queue`: it waits, in the order of the fire times. `replace`: the earlier run is told to stop through its signal, and the
+   * new one starts when that has ended, or its lease has; never beside it. `allow`: it runs beside it.
    * @default 'forbid'
    */
   overlap?: OverlapPolicy;
+  /** With `overlap: 'queue'`: how many may wait; what exceeds it is recorded as skipped. @default 100 */
+  queueLimit?: number;
+  /** With `overlap: 'allow'`: how many runs go on at a time, over all replicas; with more, it is as with `forbid`. @default no limit */
+  maxParallel?: number;
   /**
    * Occurrences nobody ran in time: `skip` all, run the newest `once`, or run `all` of them, oldest first. Where just one
    * newer occurrence is late, `once` leaves it at that.

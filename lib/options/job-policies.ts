@@ -9,6 +9,8 @@ export function resolvePolicies(own: Partial<JobValues>, defaults: ResolvedJobDe
   const all = { ...defaultsOf(JOB_OPTIONS), ...defaults, ...own };
   return {
     overlap: all.overlap,
+    parallel: all.overlap === 'allow' ? (own.maxParallel ?? defaults.maxParallel ?? null) : 1,
+    queueLimit: all.queueLimit,
     missed: all.missed,
     catchUpWindowMs: all.catchUpWindow,
     maxCatchUp: all.maxCatchUp,
@@ -50,6 +52,9 @@ export function problemsBetween(given: object, own: Partial<JobValues>, policies
     const shorter = set[index]!;
     if (longer.millis < shorter.millis) problems.push(`${told(longer.name, longer.millis)} must be at least ${told(shorter.name, shorter.millis)}.`);
   });
+  for (const [name, overlap] of [['queueLimit', 'queue'], ['maxParallel', 'allow']] as const) {
+    if (own[name] !== undefined && policies.overlap !== overlap) problems.push(`${name} is for overlap: '${overlap}', and overlap is '${policies.overlap}'.`);
+  }
   return problems;
 }
 

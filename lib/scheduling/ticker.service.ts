@@ -98,8 +98,11 @@ export class TickerService {
     let early = false;
     while (open.length > 0 && this.room > 0) {
       const batch = open.slice(0, Math.min(this.room, MOST_IN_A_BATCH));
-      const result = await this.claims.claimDue(batch);
-      this.executor.start(result.owned);
+      const result = await this.runs.reserving(batch.length, async () => {
+        const claimed = await this.claims.claimDue(batch);
+        this.executor.start(claimed.owned);
+        return claimed;
+      });
       const stuck = advance(timelines, batch, result);
       left ||= result.verdicts.includes('waiting') || result.verdicts.includes('outdated');
       early ||= result.verdicts.includes('early');
@@ -109,7 +112,7 @@ export class TickerService {
   }
 
   private get room(): number {
-    return Math.max(0, this.options.maxConcurrentRuns - this.runs.size);
+    return Math.max(0, this.options.maxConcurrentRuns - this.runs.taken);
   }
 }
 

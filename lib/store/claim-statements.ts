@@ -1,11 +1,11 @@
 import { isOff } from './flag-off.js';
 import { isHeld } from './held.js';
 import type { Tables } from './tables.js';
-import { backfillHasPlace, leavesTheWayFree, nothingInTheWay, precedence, runsAlone } from './waiting-rules.js';
+import { backfillHasPlace, hasPlaceBeside, isAskedFor, leavesTheWayFree, nothingInTheWay, precedence, runsAlone } from './waiting-rules.js';
 
 /**
  * Judges each candidate and inserts those that are due and free, and those that are not to run with their reason. What is
- * due while a backfill's run is in its way is queued: it is neither skipped nor, however long that takes, missed.
+ * due while a run that a person asked for is in its way is queued: it is neither skipped nor, however long that takes, missed.
  * @param candidates SQL for a jsonb array of `DueOccurrence`
  * @param instanceId SQL for a jsonb text
  */
@@ -15,7 +15,7 @@ export function insertDue({ jobRuns, jobSchedule, jobFlags }: Tables, candidates
        select clock_timestamp() as now
      ),
      candidate as materialized (
-       select due.job_name, due.fire_time, due.starts_at, due.overlap, due.lease_ms, clock.now,
+       select due.job_name, due.fire_time, due.starts_at, due.overlap, due.parallel, due.queue_limit, due.lease_ms, clock.now,
               run.job_name is not null as taken,
               schedule.name is null
                 or schedule.cron <> due.cron or schedule.time_zone <> due.time_zone or schedule.calendar is distinct from due.calendar
@@ -35,38 +35,80 @@ export function insertDue({ jobRuns, jobSchedule, jobFlags }: Tables, candidates
                       and    due.fire_time < (hold ->> 'until')::timestamptz
                       limit  1)
               end as held,
-              busy.busy_since, busy.backfilling
+              busy.running, busy.busy_since, busy.asked_for, line.queued
        from   ${recordset(candidates, 'due')}
        cross  join clock
        cross  join lateral (
-         select min(other.started_at) filter (where other.trigger <> 'backfill') as busy_since,
-                coalesce(bool_or(other.trigger = 'backfill'), false) as backfilling
+         select count(*) as running,
+               (array_agg(other.started_at order by other.started_at) filter (where not ${isAskedFor('other')}))[due.parallel] as busy_since,
+                coalesce(bool_or(${isAskedFor('other')}), false) as asked_for
          from   ${jobRuns} other
-         where  due.overlap = 'forbid'
+         where  due.parallel is not null
          and    other.job_name = due.job_name
          and    other.status = 'running'
          and    other.lease_until > clock.now
          and    not other.beside) busy
+       cross  join lateral (
+         select count(*) as queued
+         from   ${jobRuns} other
+         where  due.overlap = 'queue'
+         and    other.job_name = due.job_name
+         and    other.status = 'queued'
+         and    not ${isAskedFor('other')}) line
        left   join ${jobSchedule} schedule on schedule.name = due.job_name
        left   join ${jobRuns} run on run.job_name = due.job_name and run.fire_time = due.fire_time
      ),
-     judged as (
+     placed as (
        select candidate.*,
+              row_number() over (partition by job_name, open order by fire_time) as turn,
+              row_number() over (partition by job_name, open order by fire_time desc) as turn_from_newest,
+              busy_since is not null or asked_for or queued > 0 as in_line
+       from  (select candidate.*, not (taken or decided or early or outdated) and held is null as open
+              from   candidate) candidate
+     ),
+     judged as (
+       select placed.*,
               case
                 when taken then 'taken'
                 when outdated then 'outdated'
                 -- Covered by a gap, or of a time in which another schedule held: whoever asks has an old timeline.
                 when decided then 'taken'
                 when early then 'early'
-                when held is not null or busy_since <= starts_at then 'skipped'
+                when held is not null then 'skipped'
+                when overlap = 'queue' and (in_line or turn > 1) then
+                  case when queued + turn - case when in_line then 0 else 1 end <= queue_limit then 'queued' else 'skipped' end
+                when overlap = 'replace' and turn_from_newest > 1 then 'skipped'
+                when overlap = 'replace' and in_line then 'queued'
+                when overlap <> 'replace' and busy_since <= starts_at then 'skipped'
                 when busy_since is not null then 'waiting'
-                when backfilling then 'queued'
-                when overlap = 'forbid' and 1 < row_number() over (
-                  partition by job_name, taken or decided or early order by fire_time) then 'waiting'
+                when asked_for and parallel = 1 then 'queued'
+                when overlap <> 'replace' and turn > parallel - running then 'waiting'
                 else 'claimed'
               end as verdict,
-              coalesce(held, case when busy_since <= starts_at then 'overlap' end) as reason
-       from   candidate
+              coalesce(held, case
+                when overlap = 'queue' then 'overlap: the queue is full'
+                when overlap = 'replace' then 'overlap: replaced by a newer one'
+                when busy_since <= starts_at then 'overlap' end) as reason
+       from   placed
+     ),
+     -- What waits of an earlier occurrence gives way to the newest one; what runs is told to stop, and keeps its lease until it has.
+     replaced as (
+       update ${jobRuns} old
+       set    status = case when old.status = 'running' then old.status else 'cancelled' end,
+              reason = case when old.status = 'running' then old.reason else 'replaced by a newer one' end,
+              finished_at = case when old.status = 'running' then old.finished_at else judged.now end,
+              next_attempt_at = null,
+              cancel_requested_at = case when old.status = 'running' then judged.now end,
+              cancel_reason = case when old.status = 'running' then 'replaced by a newer one' end
+       from   judged
+       where  judged.overlap = 'replace'
+       and    judged.verdict in ('claimed', 'queued')
+       and    old.job_name = judged.job_name
+       and    old.fire_time < judged.fire_time
+       and    old.status in ('running', 'queued', 'failed', 'orphaned')
+       and    old.cancel_requested_at is null
+       and    not old.beside
+       and    not ${isAskedFor('old')}
      ),
      inserted as (
        insert into ${jobRuns}
@@ -79,7 +121,7 @@ export function insertDue({ jobRuns, jobSchedule, jobFlags }: Tables, candidates
        from   judged
        where  verdict = 'claimed'
        union  all
-       select job_name, fire_time, 'queued', 'schedule', 'waits for a run of a backfill', null, 0, null, null, null, now
+       select job_name, fire_time, 'queued', 'schedule', 'waits for a run before it', null, 0, null, null, null, now
        from   judged
        where  verdict = 'queued'
        order  by 1, 2
@@ -134,6 +176,7 @@ export function startWaiting(tables: Tables, candidates: string, instanceId: str
      where  run.job_name = candidate.job_name
      and    run.fire_time = candidate.fire_time
      and    (not candidate.alone or candidate.turn = 1 and ${nothingInTheWay(tables, 'candidate.job_name')})
+     and    ${hasPlaceBeside(tables, 'candidate')}
      and    ${backfillHasPlace(tables, 'candidate')}
      and    ${leavesTheWayFree(tables, 'candidate', 'candidate.place_needed_at')}
      and    run.status in ('queued', 'failed', 'orphaned')
@@ -150,8 +193,9 @@ export function startWaiting(tables: Tables, candidates: string, instanceId: str
 /** The candidates as a table: property by property, as they are named in TypeScript. */
 function recordset(candidates: string, alias: string): string {
   return `(select "jobName" as job_name, "fireTime" as fire_time, "startsAt" as starts_at, cron, "timeZone" as time_zone, calendar, attempt, overlap,
+                  parallel, "queueLimit" as queue_limit,
                   "leaseMs" as lease_ms, "placeNeededAt" as place_needed_at, coalesce("byHand", false) as by_hand, flag, off
            from   jsonb_to_recordset(${candidates})
                     as given ("jobName" text, "fireTime" timestamptz, "startsAt" timestamptz, cron text, "timeZone" text, calendar text,
-                              attempt integer, overlap text, "leaseMs" integer, "placeNeededAt" timestamptz, "byHand" boolean, flag text, off text)) ${alias}`;
+                              attempt integer, overlap text, parallel integer, "queueLimit" integer, "leaseMs" integer, "placeNeededAt" timestamptz, "byHand" boolean, flag text, off text)) ${alias}`;
 }

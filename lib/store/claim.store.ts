@@ -24,6 +24,10 @@ export interface DueOccurrence extends RunKey, FlagToAsk {
   readonly timeZone: string;
   readonly calendar: string | null;
   readonly overlap: OverlapPolicy;
+  /** How many runs of the job may go on at a time; null for no limit. */
+  readonly parallel: number | null;
+  /** How many may wait in line, with the policy `queue`. */
+  readonly queueLimit: number;
   readonly leaseMs: number;
   /** Somebody asks for just this one, also of a time before the job was there. @default false */
   readonly byHand?: boolean;
@@ -33,6 +37,8 @@ export interface DueOccurrence extends RunKey, FlagToAsk {
 export interface WaitingRun extends RunKey, FlagToAsk {
   readonly attempt: number;
   readonly overlap: OverlapPolicy;
+  /** How many runs of the job may go on at a time; null for no limit. */
+  readonly parallel?: number | null;
   readonly leaseMs: number;
   /** When the schedule needs the place that the run would take; only a backfill gives way to it. @default never */
   readonly placeNeededAt?: Date | null;

@@ -5,13 +5,18 @@ export function precedence(run: string): string {
   return `case ${run}.trigger when 'catch-up' then 1 when 'backfill' then 2 else 0 end`;
 }
 
+/** SQL for: a person asked for it, beside the schedule. Occurrences of the schedule wait for it, and are not skipped because of it. */
+export function isAskedFor(run: string): string {
+  return `${run}.trigger in ('backfill', 'manual')`;
+}
+
 /**
  * SQL for: no other run of the job may go on beside this one. What a person asked for says so itself, everything else goes by
  * its job.
  * @param overlap SQL for the job's policy
  */
 export function runsAlone(run: string, overlap: string): string {
-  return `case when ${run}.trigger in ('backfill', 'manual') then not ${run}.beside else ${overlap} = 'forbid' end`;
+  return `case when ${isAskedFor(run)} then not ${run}.beside else ${overlap} <> 'allow' end`;
 }
 
 /** SQL for: no run of the job holds its lease, apart from those that others may run beside. */
@@ -22,6 +27,17 @@ export function nothingInTheWay({ jobRuns }: Tables, jobName: string): string {
     and    other.status = 'running'
     and    other.lease_until > clock_timestamp()
     and    not other.beside)`;
+}
+
+/** SQL for: the job allows so many runs beside each other that this one may be added; `parallel` is null where there is no limit. */
+export function hasPlaceBeside({ jobRuns }: Tables, run: string): string {
+  return `(${run}.alone or ${run}.beside or ${run}.parallel is null or ${run}.turn <= ${run}.parallel - (
+    select count(*)
+    from   ${jobRuns} other
+    where  other.job_name = ${run}.job_name
+    and    other.status = 'running'
+    and    other.lease_until > clock_timestamp()
+    and    not other.beside))`;
 }
 
 /** SQL for: the backfill of the run, if any, has so few running that this one may be added. */

@@ -102,6 +102,17 @@ describe('a run under way', () => {
     expect(lost.signal.reason).toBe(lost.leaseLost);
   });
 
+  it('places are kept for what is being claimed, until that is known', async () => {
+    const { runs } = begun();
+    let answer!: () => void;
+    const claiming = runs.reserving(3, () => new Promise<void>((resolve) => (answer = resolve)));
+    expect([runs.size, runs.taken]).toEqual([1, 4]);
+    answer();
+    await claiming;
+    await expect(runs.reserving(2, () => Promise.reject(new Error('gone')))).rejects.toThrow('gone');
+    expect(runs.taken).toBe(1);
+  });
+
   it('of two attempts in one process each is found by its own number', () => {
     const { runs, run } = begun();
     const second = new InFlightRun(aRun({ attempt: 2 }), run.job);

@@ -31,7 +31,14 @@ class Bench {
       const verdicts = candidates.map(this.answer);
       return { owned: verdicts.filter((verdict) => verdict === 'claimed'), verdicts };
     };
-    const runs = { size: 0, lingers: ({ name }: JobDefinition) => name === this.lingering };
+    const runs = {
+      size: 0,
+      get taken() {
+        return this.size;
+      },
+      reserving: (_places: number, work: () => Promise<unknown>) => work(),
+      lingers: ({ name }: JobDefinition) => name === this.lingering,
+    };
     this.ticker = new TickerService(
       { pollIntervalMs: 5_000, maxConcurrentRuns } as never,
       this.timelines,

@@ -63,7 +63,7 @@ describe('a live occurrence that is due while a backfill runs, of a job that for
     expect(await live([10, 5])).toEqual(['queued', 'queued']);
     expect(await live([10, 5])).toEqual(['taken', 'taken']);
     const [row] = await stores.test.query('select status, trigger, reason, attempt from job_runs where fire_time = $1', [secondsAgo(10)]);
-    expect(row).toEqual({ status: 'queued', trigger: 'schedule', reason: 'waits for a run of a backfill', attempt: 0 });
+    expect(row).toEqual({ status: 'queued', trigger: 'schedule', reason: 'waits for a run before it', attempt: 0 });
     expect(await look()).toEqual([]);
     expect(await claim([90, 50, 10, 5])).toEqual([]);
     await done();

@@ -13,6 +13,8 @@ export function aJob(name: string, expression: string, changes: Partial<JobDefin
     previously: [],
     declaredBy: 'Test.job',
     overlap: 'forbid',
+    parallel: changes.overlap === 'allow' ? null : 1,
+    queueLimit: 100,
     missed: 'once',
     catchUpWindowMs: 86_400_000,
     maxCatchUp: 100,

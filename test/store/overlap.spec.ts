@@ -1,0 +1,164 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import type { DueOccurrence } from '../../lib/store/claim.store.js';
+import { aDue } from '../support/due.js';
+import { blocked, InsertGate } from '../support/gate.js';
+import { openStores, secondsAgo, type Stores } from '../support/stores.js';
+
+let stores: Stores;
+beforeAll(async () => {
+  stores = await openStores();
+});
+afterAll(() => stores.close());
+beforeEach(async () => {
+  for (const table of ['job_runs', 'job_schedule']) await stores.test.query(`delete from ${table}`);
+});
+
+type Policy = Partial<Pick<DueOccurrence, 'overlap' | 'parallel' | 'queueLimit'>>;
+
+async function claim(seconds: number[], policy: Policy, instanceId = 'A'): Promise<string[]> {
+  const due = seconds.map((back) => aDue('job', secondsAgo(back), policy));
+  return (await stores.claims.claimDue(due, instanceId)).answers.map(({ verdict, reason }) => (verdict === 'skipped' ? reason! : verdict));
+}
+
+const rows = () =>
+  stores.test.query<{ status: string; reason: string | null; cancel_reason: string | null }>(
+    'select status, reason, cancel_reason from job_runs order by fire_time',
+  );
+const statuses = async () => (await rows()).map(({ status }) => status);
+
+/** The run began before what is claimed next was due. */
+const beganLongAgo = () => stores.test.query(`update job_runs set started_at = now() - interval '1 hour' where status = 'running'`);
+const end = (status = 'done') => stores.test.query(`update job_runs set status = $1, finished_at = now() where status = 'running'`, [status]);
+
+/** What a replica would start of what waits, as the reaper looks, and then claims. */
+async function startWaiting(overlap: DueOccurrence['overlap'], parallel: number | null = 1): Promise<Date[]> {
+  const seen = await stores.reaper.waiting([{ name: 'job', maxAttempts: 3, overlap, parallel }], 10);
+  const { answers } = await stores.claims.claimWaiting(seen.map((run) => ({ ...run, overlap, parallel, leaseMs: 60_000 })), 'B');
+  expect(answers.map(({ fireTime }) => fireTime)).toEqual(seen.map(({ fireTime }) => fireTime));
+  return answers.map(({ fireTime }) => fireTime);
+}
+
+describe('overlap: queue', () => {
+  const QUEUE: Policy = { overlap: 'queue', queueLimit: 2 };
+
+  it('lets what is due wait in line, up to its limit, and starts it in the order of the fire times', async () => {
+    expect(await claim([50], QUEUE)).toEqual(['claimed']);
+    await beganLongAgo();
+    expect(await claim([40, 30, 20], QUEUE)).toEqual(['queued', 'queued', 'overlap: the queue is full']);
+    expect(await startWaiting('queue')).toEqual([]);
+    await end();
+    expect(await startWaiting('queue')).toEqual([secondsAgo(40)]);
+    expect(await startWaiting('queue')).toEqual([]);
+    await end();
+    expect(await startWaiting('queue')).toEqual([secondsAgo(30)]);
+  });
+
+  it('is a line also when nothing runs right now: what is due goes to its end', async () => {
+    await claim([50], QUEUE);
+    await claim([40], QUEUE);
+    await end();
+    expect(await claim([30], QUEUE)).toEqual(['queued']);
+    expect(await startWaiting('queue')).toEqual([secondsAgo(40)]);
+  });
+
+  it('of a batch starts the first, and lets the others wait', async () => {
+    expect(await claim([50, 40, 30, 20], QUEUE)).toEqual(['claimed', 'queued', 'queued', 'overlap: the queue is full']);
+  });
+
+  it('trap 1: two instances with two fire times of one job, while the first is not committed yet', async () => {
+    const gate = await InsertGate.shut(stores.test, 'winner');
+    const winner = claim([50], QUEUE, 'winner');
+    await gate.reached();
+    const other = claim([40], QUEUE, 'other');
+    await blocked(stores.test, 2);
+    await gate.open();
+    expect([await winner, await other]).toEqual([['claimed'], ['queued']]);
+    await stores.test.query('drop trigger gate on job_runs');
+  });
+});
+
+describe('overlap: replace', () => {
+  const REPLACE: Policy = { overlap: 'replace' };
+
+  it('tells the run under way to stop, and starts the new one when it has ended: never beside it', async () => {
+    await claim([50], REPLACE);
+    expect(await claim([40], REPLACE)).toEqual(['queued']);
+    expect(await rows()).toMatchObject([{ status: 'running', cancel_reason: 'replaced by a newer one' }, { status: 'queued' }]);
+    expect(await startWaiting('replace')).toEqual([]);
+    await end('cancelled');
+    expect(await startWaiting('replace')).toEqual([secondsAgo(40)]);
+  });
+
+  it('or when its lease has', async () => {
+    await claim([50], REPLACE);
+    await claim([40], REPLACE);
+    await stores.test.query(`update job_runs set lease_until = now() - interval '1 second' where status = 'running'`);
+    await stores.reaper.reap([{ name: 'job', maxAttempts: 3, overlap: 'replace' }], 10);
+    expect(await statuses()).toEqual(['cancelled', 'queued']);
+    expect(await startWaiting('replace')).toEqual([secondsAgo(40)]);
+  });
+
+  it('replaces what waits, too: only the newest goes on', async () => {
+    await claim([50], REPLACE);
+    await claim([40], REPLACE);
+    expect(await claim([30, 20], REPLACE)).toEqual(['overlap: replaced by a newer one', 'queued']);
+    expect(await rows()).toMatchObject([
+      { status: 'running' },
+      { status: 'cancelled', reason: 'replaced by a newer one' },
+      { status: 'skipped' },
+      { status: 'queued' },
+    ]);
+    await end();
+    expect(await claim([10], REPLACE)).toEqual(['claimed']);
+    expect(await statuses()).toEqual(['done', 'cancelled', 'skipped', 'cancelled', 'running']);
+  });
+
+  it('leaves alone what a person asked for, and waits for it', async () => {
+    await stores.test.query(
+      `insert into job_runs (job_name, fire_time, status, trigger, claimed_by, attempt, started_at, lease_until)
+       values ('job', $1::timestamptz + interval '5 milliseconds', 'running', 'manual', 'A', 1, now(), now() + interval '1 minute')`,
+      [secondsAgo(60)],
+    );
+    expect(await claim([40], REPLACE)).toEqual(['queued']);
+    expect(await rows()).toMatchObject([{ status: 'running', cancel_reason: null }, { status: 'queued' }]);
+  });
+});
+
+describe('overlap: allow, with maxParallel', () => {
+  const TWO: Policy = { overlap: 'allow', parallel: 2 };
+
+  it('runs so many beside each other, and no more: what is due meanwhile is skipped, what was late waits', async () => {
+    expect(await claim([50, 40, 30], TWO)).toEqual(['claimed', 'claimed', 'waiting']);
+    await beganLongAgo();
+    expect(await claim([20], TWO)).toEqual(['overlap']);
+    await stores.test.query(`update job_runs set status = 'done' where fire_time = $1`, [secondsAgo(50)]);
+    expect(await claim([10], TWO)).toEqual(['claimed']);
+  });
+
+  it('holds for what waits, too, in the claim itself', async () => {
+    await claim([50], TWO);
+    const waiting = [40, 30, 20].map((seconds) => ({ jobName: 'job', fireTime: secondsAgo(seconds), attempt: 0 }));
+    for (const { fireTime } of waiting) {
+      await stores.test.query(`insert into job_runs (job_name, fire_time, status, trigger, next_attempt_at) values ('job', $1, 'queued', 'catch-up', now())`, [fireTime]);
+    }
+    expect(await startWaiting('allow', 2)).toEqual([secondsAgo(40)]);
+    const asked = waiting.slice(1).map((run) => ({ ...run, overlap: 'allow' as const, parallel: 2, leaseMs: 60_000 }));
+    expect((await stores.claims.claimWaiting(asked, 'B')).answers).toEqual([]);
+  });
+});
+
+describe('what a person asked for', () => {
+  it('never eats an occurrence: one that is due meanwhile waits for it, whatever the policy', async () => {
+    for (const overlap of ['forbid', 'queue', 'replace'] as const) {
+      await stores.test.query('delete from job_runs');
+      await stores.test.query(
+        `insert into job_runs (job_name, fire_time, status, trigger, claimed_by, attempt, started_at, lease_until)
+         values ('job', $1::timestamptz + interval '5 milliseconds', 'running', 'manual', 'A', 1, now() - interval '1 hour', now() + interval '1 minute')`,
+        [secondsAgo(3_600)],
+      );
+      expect(await claim([10], { overlap })).toEqual(['queued']);
+      await end();
+      expect(await startWaiting(overlap)).toEqual([secondsAgo(10)]);
+    }
+  });
+});
