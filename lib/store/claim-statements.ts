@@ -60,8 +60,8 @@ export function insertDue({ jobRuns, jobSchedule, jobFlags }: Tables, candidates
      ),
      placed as (
        select candidate.*,
-              row_number() over (partition by job_name, open order by fire_time) as turn,
-              row_number() over (partition by job_name, open order by fire_time desc) as turn_from_newest,
+              row_number() over (partition by job_name, overlap, open order by fire_time) as turn,
+              row_number() over (partition by job_name, overlap, open order by fire_time desc) as turn_from_newest,
               busy_since is not null or asked_for or queued > 0 as in_line
        from  (select candidate.*, not (taken or decided or early or outdated) and held is null as open
               from   candidate) candidate

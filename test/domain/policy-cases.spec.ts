@@ -34,9 +34,9 @@ describe('the table of policy cases', () => {
       'a pause after a failure': 1,
       'backfills in the planner': 1,
       'manual runs in the planner': 1,
-      'overlap queueAll': 2,
-      'overlap queueOne': 3,
-      'overlap replace': 8,
+      'overlap queueAll in the planner': 1,
+      'overlap queueOne in the planner': 1,
+      'overlap replace in the planner': 7,
       'overlap replaceKill': 1,
       'schedules that begin with their creation': 4,
     });

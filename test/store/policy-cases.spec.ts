@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import type { DueOccurrence } from '../../lib/store/claim.store.js';
 import { notOffered, policyCases, type PolicyCase } from '../support/policy-cases.js';
 import { aDue } from '../support/due.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
@@ -9,6 +10,15 @@ beforeAll(async () => {
   stores = await openStores();
 });
 afterAll(() => stores.close());
+
+/** The policies of the cases in our words. */
+const OURS: Readonly<Record<string, Partial<DueOccurrence>>> = {
+  allow: { overlap: 'allow' },
+  skip: { overlap: 'forbid' },
+  replace: { overlap: 'replace' },
+  queueOne: { overlap: 'queue', queueLimit: 1 },
+  queueAll: { overlap: 'queue' },
+};
 
 const cases = policyCases().filter((each) => each.kind === 'overlap-buffer' && notOffered(each) === null);
 
@@ -24,9 +34,11 @@ describe('the table of overlapping occurrences, judged by the claim itself', () 
         [id, moment(0)],
       );
     }
-    const occurrences = buffer.map(({ slot, overlap }) => aDue(id, moment(slot), { overlap: overlap === 'allow' ? 'allow' : 'forbid' }));
+    const occurrences = buffer.map(({ slot, overlap }) => aDue(id, moment(slot), OURS[overlap]));
     const { answers } = await stores.claims.claimDue(occurrences, 'B');
     const slotsOf = (verdict: string) => answers.filter((answer) => answer.verdict === verdict).map(({ fireTime }) => slots.get(fireTime.getTime()));
-    expect({ startNow: slotsOf('claimed'), stillQueued: slotsOf('waiting'), skipped: slotsOf('skipped') }).toEqual(wanted);
+    const told = await stores.test.query('select from job_runs where job_name = $1 and cancel_requested_at is not null', [id]);
+    const stopped = told.length > 0 ? { stopRunning: 'cancel' } : {};
+    expect({ startNow: slotsOf('claimed'), stillQueued: [...slotsOf('waiting'), ...slotsOf('queued')], skipped: slotsOf('skipped'), ...stopped }).toEqual(wanted);
   });
 });

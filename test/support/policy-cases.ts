@@ -23,14 +23,16 @@ export function policyCases(): PolicyCase[] {
   return lines.map((line) => JSON.parse(line) as PolicyCase);
 }
 
-const OVERLAPS_OF_LATER = ['replace', 'replaceKill', 'queueOne', 'queueAll'];
+/** Judged by the claim itself, with a run in the way; the simulated job of the planner's cases has no line and tells nobody to stop. */
+const NOT_SIMULATED = ['replace', 'queueOne', 'queueAll'];
 
 /** What a case is about that is not offered, by name; null when it is to be passed. */
 export function notOffered({ kind, policy, buffer, events, work }: PolicyCase): string | null {
   if (kind === 'decide-interval') return 'schedules that begin with their creation';
   const overlaps = [policy?.overlap, ...(buffer ?? []).map(({ overlap }) => overlap)];
-  const later = OVERLAPS_OF_LATER.find((overlap) => overlaps.includes(overlap));
-  if (later) return `overlap ${later}`;
+  if (overlaps.includes('replaceKill')) return 'overlap replaceKill';
+  const simulated = kind !== 'overlap-buffer' && NOT_SIMULATED.find((overlap) => overlaps.includes(overlap));
+  if (simulated) return `overlap ${simulated} in the planner`;
   const verbs = (events ?? []).map(({ do: what }) => what);
   if (verbs.some((what) => what.startsWith('trigger now'))) return 'manual runs in the planner';
   if (verbs.some((what) => what.startsWith('backfill'))) return 'backfills in the planner';
