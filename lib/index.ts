@@ -51,7 +51,7 @@ export type { FlagState } from './store/flag.store.js';
 export type { KeptAction, LastRun } from './store/inventory.store.js';
 export type { ManualOverlap } from './store/manual-run.store.js';
 export type { Pause } from './store/pause.store.js';
-export type { Backoff, BackoffFunction, FlagOffPolicy, ImplicitOption, JobDefinition, JobPolicies, MissedPolicy, OverlapPolicy, RetryableFunction } from './domain/job-definition.js';
+export type { Backoff, BackoffFunction, ConcurrencyGroup, FlagOffPolicy, ImplicitOption, JobDefinition, JobPolicies, MissedPolicy, OverlapPolicy, RetryableFunction } from './domain/job-definition.js';
 export type { OwnedRun, RunKey, RunStatus, RunTrigger } from './domain/run.js';
 export type { StoredError } from './domain/stored-error.js';
 export type { ClockChange } from './domain/clock-change-preview.js';

@@ -32,6 +32,7 @@ export const createJobRuns = (schema?: string) =>
           data                jsonb,
           cancel_requested_at timestamptz,
           cancel_reason       text,
+          concurrency_group   text,
           gap_from         timestamptz,
           gap_count        integer,
           backfill_id      uuid,

@@ -18,6 +18,12 @@ export type BackoffFunction = (failedAttempts: number) => number;
 /** Whether an attempt that failed with this is worth another. Only `false` ends the run. */
 export type RetryableFunction = (error: unknown) => boolean;
 
+/** Jobs that share a limit: so many of their runs go on at a time, over all replicas. */
+export interface ConcurrencyGroup {
+  readonly name: string;
+  readonly limit: number;
+}
+
 /** How long to wait before a failed run's next attempt. */
 export type Backoff =
   | { readonly kind: 'fixed'; readonly delayMs: number }
@@ -31,6 +37,7 @@ export interface JobPolicies {
   readonly parallel: number | null;
   /** How many may wait in line where overlap is `queue`. */
   readonly queueLimit: number;
+  readonly concurrencyGroup: ConcurrencyGroup | null;
   readonly missed: MissedPolicy;
   /** Missed occurrences older than this are recorded, never run. */
   readonly catchUpWindowMs: number;

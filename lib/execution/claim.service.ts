@@ -60,6 +60,8 @@ export class ClaimService {
       overlap: job.overlap,
       parallel: job.parallel,
       queueLimit: job.queueLimit,
+      group: job.concurrencyGroup?.name ?? null,
+      groupLimit: job.concurrencyGroup?.limit ?? null,
       leaseMs: job.leaseMs,
       byHand,
       flag: job.flag,
@@ -75,7 +77,7 @@ export class ClaimService {
     const off = await this.flags.off(waiting.map(({ jobName }) => jobs.get(jobName)?.flag ?? null));
     const known = waiting.flatMap((run) => {
       const job = jobs.get(run.jobName);
-      return job ? [{ ...run, overlap: job.overlap, parallel: job.parallel, leaseMs: job.leaseMs, flag: job.flag, off: off.get(job.flag) ?? null }] : [];
+      return job ? [{ ...run, overlap: job.overlap, parallel: job.parallel, group: job.concurrencyGroup?.name ?? null, groupLimit: job.concurrencyGroup?.limit ?? null, leaseMs: job.leaseMs, flag: job.flag, off: off.get(job.flag) ?? null }] : [];
     });
     if (known.length === 0) return [];
     return (await this.ask(jobs, known.map((run) => ({ ...run, attempt: run.attempt + 1 })), () => this.store.claimWaiting(known, this.instanceId))).owned;

@@ -1,5 +1,6 @@
 import type { FlagOffPolicy, MissedPolicy, OverlapPolicy, RetryableFunction } from '../domain/job-definition.js';
 import { backoff } from './backoff-rule.js';
+import { concurrencyGroup } from './concurrency-group-rule.js';
 import type { DistributedCronOptions } from './job-options.js';
 import { days, instantOption } from './calendar-rules.js';
 import { featureFlags } from './feature-flags.js';
@@ -22,6 +23,7 @@ const POLICIES = {
   overlap: { rule: oneOf<OverlapPolicy>('forbid', 'queue', 'replace', 'allow'), byDefault: 'forbid' },
   queueLimit: { rule: integer({ atLeast: 1 }), byDefault: 100 },
   maxParallel: { rule: integer({ atLeast: 1 }) },
+  concurrencyGroup: { rule: concurrencyGroup },
   missed: { rule: oneOf<MissedPolicy>('skip', 'once', 'all'), byDefault: 'once' },
   catchUpWindow: { rule: duration(), byDefault: 24 * HOUR },
   maxCatchUp: { rule: integer({ atLeast: 1 }), byDefault: 100 },

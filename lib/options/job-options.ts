@@ -56,6 +56,11 @@ export interface DistributedCronOptions {
   /** With `overlap: 'allow'`: how many runs go on at a time, over all replicas; with more, it is as with `forbid`. @default no limit */
   maxParallel?: number;
   /**
+   * Jobs of one group have at most `limit` runs under way at a time, over all replicas; what is due beyond that waits for a
+   * place. Give all jobs of a group the same limit.
+   */
+  concurrencyGroup?: { name: string; limit: number };
+  /**
    * Occurrences nobody ran in time: `skip` all, run the newest `once`, or run `all` of them, oldest first. Where just one
    * newer occurrence is late, `once` leaves it at that.
    * @default 'once'

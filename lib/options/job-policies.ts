@@ -11,6 +11,7 @@ export function resolvePolicies(own: Partial<JobValues>, defaults: ResolvedJobDe
     overlap: all.overlap,
     parallel: all.overlap === 'allow' ? (own.maxParallel ?? defaults.maxParallel ?? null) : 1,
     queueLimit: all.queueLimit,
+    concurrencyGroup: own.concurrencyGroup ?? defaults.concurrencyGroup ?? null,
     missed: all.missed,
     catchUpWindowMs: all.catchUpWindow,
     maxCatchUp: all.maxCatchUp,

@@ -1,7 +1,7 @@
 import { isOff } from './flag-off.js';
 import { isHeld } from './held.js';
 import type { Tables } from './tables.js';
-import { backfillHasPlace, hasPlaceBeside, isAskedFor, leavesTheWayFree, nothingInTheWay, precedence, runsAlone } from './waiting-rules.js';
+import { backfillHasPlace, groupHasPlace, hasPlaceBeside, isAskedFor, leavesTheWayFree, nothingInTheWay, precedence, runsAlone } from './waiting-rules.js';
 
 /**
  * Judges each candidate and inserts those that are due and free, and those that are not to run with their reason. What is
@@ -9,13 +9,14 @@ import { backfillHasPlace, hasPlaceBeside, isAskedFor, leavesTheWayFree, nothing
  * @param candidates SQL for a jsonb array of `DueOccurrence`
  * @param instanceId SQL for a jsonb text
  */
-export function insertDue({ jobRuns, jobSchedule, jobFlags }: Tables, candidates: string, instanceId: string): string {
+export function insertDue(tables: Tables, candidates: string, instanceId: string): string {
+  const { jobRuns, jobSchedule, jobFlags } = tables;
   return `
      with clock as materialized (
        select clock_timestamp() as now
      ),
      candidate as materialized (
-       select due.job_name, due.fire_time, due.starts_at, due.overlap, due.parallel, due.queue_limit, due.lease_ms, clock.now,
+       select due.job_name, due.fire_time, due.starts_at, due.overlap, due.parallel, due.queue_limit, due.concurrency_group, due.group_limit, due.lease_ms, clock.now,
               run.job_name is not null as taken,
               schedule.name is null
                 or schedule.cron <> due.cron or schedule.time_zone <> due.time_zone or schedule.calendar is distinct from due.calendar
@@ -91,20 +92,26 @@ export function insertDue({ jobRuns, jobSchedule, jobFlags }: Tables, candidates
                 when busy_since <= starts_at then 'overlap' end) as reason
        from   placed
      ),
+     admitted as (
+       select judged.*,
+              case when verdict = 'claimed' and not ${groupHasPlace(tables, 'judged')} then 'waiting' else verdict end as admission
+       from  (select judged.*, row_number() over (partition by concurrency_group, verdict order by starts_at, job_name, fire_time) as group_turn
+              from   judged) judged
+     ),
      -- What waits of an earlier occurrence gives way to the newest one; what runs is told to stop, and keeps its lease until it has.
      replaced as (
        update ${jobRuns} old
        set    status = case when old.status = 'running' then old.status else 'cancelled' end,
               reason = case when old.status = 'running' then old.reason else 'replaced by a newer one' end,
-              finished_at = case when old.status = 'running' then old.finished_at else judged.now end,
+              finished_at = case when old.status = 'running' then old.finished_at else admitted.now end,
               next_attempt_at = null,
-              cancel_requested_at = case when old.status = 'running' then judged.now end,
+              cancel_requested_at = case when old.status = 'running' then admitted.now end,
               cancel_reason = case when old.status = 'running' then 'replaced by a newer one' end
-       from   judged
-       where  judged.overlap = 'replace'
-       and    judged.verdict in ('claimed', 'queued')
-       and    old.job_name = judged.job_name
-       and    old.fire_time < judged.fire_time
+       from   admitted
+       where  admitted.overlap = 'replace'
+       and    admitted.admission in ('claimed', 'queued')
+       and    old.job_name = admitted.job_name
+       and    old.fire_time < admitted.fire_time
        and    old.status in ('running', 'queued', 'failed', 'orphaned')
        and    old.cancel_requested_at is null
        and    not old.beside
@@ -112,31 +119,33 @@ export function insertDue({ jobRuns, jobSchedule, jobFlags }: Tables, candidates
      ),
      inserted as (
        insert into ${jobRuns}
-              (job_name, fire_time, status, trigger, reason, claimed_by, attempt, started_at, lease_until, finished_at, next_attempt_at)
-       select job_name, fire_time, 'skipped', 'schedule', reason, null, 0, null, null, now, null::timestamptz
-       from   judged
-       where  verdict = 'skipped'
+              (job_name, fire_time, status, trigger, reason, claimed_by, attempt, started_at, lease_until, finished_at, next_attempt_at,
+               concurrency_group)
+       select job_name, fire_time, 'skipped', 'schedule', reason, null, 0, null, null, now, null::timestamptz, null
+       from   admitted
+       where  admission = 'skipped'
        union  all
-       select job_name, fire_time, 'running', 'schedule', null, ${instanceId} #>> '{}', 1, now, now + lease_ms * interval '1 millisecond', null, null
-       from   judged
-       where  verdict = 'claimed'
+       select job_name, fire_time, 'running', 'schedule', null, ${instanceId} #>> '{}', 1, now, now + lease_ms * interval '1 millisecond', null, null,
+              concurrency_group
+       from   admitted
+       where  admission = 'claimed'
        union  all
-       select job_name, fire_time, 'queued', 'schedule', 'waits for a run before it', null, 0, null, null, null, now
-       from   judged
-       where  verdict = 'queued'
+       select job_name, fire_time, 'queued', 'schedule', 'waits for a run before it', null, 0, null, null, null, now, null
+       from   admitted
+       where  admission = 'queued'
        order  by 1, 2
        on conflict (job_name, fire_time) do nothing
        returning job_name, fire_time, attempt, releases, trigger, lease_until
      )
-     select judged.job_name, judged.fire_time, judged.now, inserted.attempt, inserted.releases, inserted.trigger, inserted.lease_until,
-            judged.reason,
+     select admitted.job_name, admitted.fire_time, admitted.now, inserted.attempt, inserted.releases, inserted.trigger, inserted.lease_until,
+            admitted.reason,
             case
-              when judged.verdict in ('claimed', 'skipped', 'queued') and inserted.job_name is null then 'taken'
-              else judged.verdict
+              when admitted.admission in ('claimed', 'skipped', 'queued') and inserted.job_name is null then 'taken'
+              else admitted.admission
             end as verdict
-     from   judged
-     left   join inserted on inserted.job_name = judged.job_name and inserted.fire_time = judged.fire_time
-     order  by judged.job_name, judged.fire_time`;
+     from   admitted
+     left   join inserted on inserted.job_name = admitted.job_name and inserted.fire_time = admitted.fire_time
+     order  by admitted.job_name, admitted.fire_time`;
 }
 
 /**
@@ -152,6 +161,7 @@ export function startWaiting(tables: Tables, candidates: string, instanceId: str
             reason = null,
             attempt = run.attempt + 1,
             claimed_by = ${instanceId} #>> '{}',
+            concurrency_group = candidate.concurrency_group,
             started_at = clock_timestamp(),
             finished_at = null,
             lease_until = clock_timestamp() + candidate.lease_ms * interval '1 millisecond',
@@ -168,7 +178,8 @@ export function startWaiting(tables: Tables, candidates: string, instanceId: str
               'error', run.error) end
      from  (select waiting.*, seen.trigger, seen.beside, seen.backfill_id, kind.alone,
                    row_number() over (partition by waiting.job_name, kind.alone order by ${precedence('seen')}, waiting.fire_time) as turn,
-                   row_number() over (partition by seen.backfill_id order by waiting.fire_time) as backfill_turn
+                   row_number() over (partition by seen.backfill_id order by waiting.fire_time) as backfill_turn,
+                   row_number() over (partition by waiting.concurrency_group order by ${precedence('seen')}, waiting.fire_time) as group_turn
             from   ${recordset(candidates, 'waiting')}
             join   ${jobRuns} seen on seen.job_name = waiting.job_name and seen.fire_time = waiting.fire_time and seen.attempt = waiting.attempt
                      and seen.status in ('queued', 'failed', 'orphaned')
@@ -177,6 +188,7 @@ export function startWaiting(tables: Tables, candidates: string, instanceId: str
      and    run.fire_time = candidate.fire_time
      and    (not candidate.alone or candidate.turn = 1 and ${nothingInTheWay(tables, 'candidate.job_name')})
      and    ${hasPlaceBeside(tables, 'candidate')}
+     and    ${groupHasPlace(tables, 'candidate')}
      and    ${backfillHasPlace(tables, 'candidate')}
      and    ${leavesTheWayFree(tables, 'candidate', 'candidate.place_needed_at')}
      and    run.status in ('queued', 'failed', 'orphaned')
@@ -193,9 +205,10 @@ export function startWaiting(tables: Tables, candidates: string, instanceId: str
 /** The candidates as a table: property by property, as they are named in TypeScript. */
 function recordset(candidates: string, alias: string): string {
   return `(select "jobName" as job_name, "fireTime" as fire_time, "startsAt" as starts_at, cron, "timeZone" as time_zone, calendar, attempt, overlap,
-                  parallel, "queueLimit" as queue_limit,
+                  parallel, "queueLimit" as queue_limit, "group" as concurrency_group, "groupLimit" as group_limit,
                   "leaseMs" as lease_ms, "placeNeededAt" as place_needed_at, coalesce("byHand", false) as by_hand, flag, off
            from   jsonb_to_recordset(${candidates})
                     as given ("jobName" text, "fireTime" timestamptz, "startsAt" timestamptz, cron text, "timeZone" text, calendar text,
-                              attempt integer, overlap text, parallel integer, "queueLimit" integer, "leaseMs" integer, "placeNeededAt" timestamptz, "byHand" boolean, flag text, off text)) ${alias}`;
+                              attempt integer, overlap text, parallel integer, "queueLimit" integer, "group" text, "groupLimit" integer,
+                              "leaseMs" integer, "placeNeededAt" timestamptz, "byHand" boolean, flag text, off text)) ${alias}`;
 }

@@ -28,6 +28,9 @@ export interface DueOccurrence extends RunKey, FlagToAsk {
   readonly parallel: number | null;
   /** How many may wait in line, with the policy `queue`. */
   readonly queueLimit: number;
+  readonly group?: string | null;
+  /** How many runs of the group may go on at a time. */
+  readonly groupLimit?: number | null;
   readonly leaseMs: number;
   /** Somebody asks for just this one, also of a time before the job was there. @default false */
   readonly byHand?: boolean;
@@ -39,6 +42,9 @@ export interface WaitingRun extends RunKey, FlagToAsk {
   readonly overlap: OverlapPolicy;
   /** How many runs of the job may go on at a time; null for no limit. */
   readonly parallel?: number | null;
+  readonly group?: string | null;
+  /** How many runs of the group may go on at a time. */
+  readonly groupLimit?: number | null;
   readonly leaseMs: number;
   /** When the schedule needs the place that the run would take; only a backfill gives way to it. @default never */
   readonly placeNeededAt?: Date | null;
@@ -117,13 +123,20 @@ export class ClaimStore {
     statement: (tables: Tables, candidates: string, instanceId: string) => string,
     instanceId: string,
   ): Promise<ClaimAnswers> {
-    const jobs = [...new Set(candidates.map(({ jobName }) => jobName))];
+    const jobs = candidates.map(({ jobName }) => jobName);
+    const groups = candidates.flatMap(({ group }) => (group ? [groupLock(group)] : []));
+    const names = [...new Set([...jobs, ...groups])].sort();
     const rows = await inOneMessage<ClaimRow>(this.database.coordination, (json) => [
-      lockJobs(this.database.tables.schema, json(jobs)),
+      lockJobs(this.database.tables.schema, json(names)),
       statement(this.database.tables, json(candidates), json(instanceId)),
     ]);
     return answers(rows);
   }
+}
+
+/** Beside the names of jobs: of two that are the same, each only waits a little longer. */
+function groupLock(group: string): string {
+  return `concurrency group ${group}`;
 }
 
 interface ClaimRow {

@@ -87,6 +87,10 @@ export class JobRun {
   @Column('text', { name: 'cancel_reason', nullable: true })
   cancelReason!: string | null;
 
+  /** The group whose limit it counts towards while it runs. */
+  @Column('text', { name: 'concurrency_group', nullable: true })
+  concurrencyGroup!: string | null;
+
   /** A skipped row that stands for a gap: the first fire time it covers; the last is the row's own. */
   @Column('timestamptz', { name: 'gap_from', nullable: true })
   gapFrom!: Date | null;

@@ -1,4 +1,4 @@
-import type { OverlapPolicy } from '../domain/job-definition.js';
+import type { ConcurrencyGroup, OverlapPolicy } from '../domain/job-definition.js';
 import type { RunKey, RunTrigger } from '../domain/run.js';
 import { isOff } from './flag-off.js';
 import { isHeld } from './held.js';
@@ -6,7 +6,7 @@ import { queryOn, type Query } from './query.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 import type { WaitingRun } from './claim.store.js';
 import { receiptLockKey } from './receipt-lock.js';
-import { backfillHasPlace, hasPlaceBeside, leavesTheWayFree, nothingInTheWay, precedence, runsAlone } from './waiting-rules.js';
+import { backfillHasPlace, groupHasPlace, hasPlaceBeside, leavesTheWayFree, nothingInTheWay, precedence, runsAlone } from './waiting-rules.js';
 
 /** What this instance knows about the jobs whose runs it may reap and start. */
 export interface KnownJob {
@@ -16,6 +16,7 @@ export interface KnownJob {
   readonly flag?: string | null;
   /** How many of its runs may go on at a time; null for no limit. */
   readonly parallel?: number | null;
+  readonly concurrencyGroup?: ConcurrencyGroup | null;
 }
 
 /** What this instance knows about a job whose waiting runs it may start. */
@@ -172,13 +173,15 @@ export class ReaperStore {
     const { jobRuns, jobSchedule, jobFlags } = tables;
     return this.query(
       `select waiting.job_name as "jobName", waiting.fire_time as "fireTime", waiting.attempt, waiting.trigger, waiting.beside
-       from  (select run.job_name, run.fire_time, run.attempt, run.next_attempt_at, run.trigger, run.beside, run.backfill_id, known.parallel, kind.*,
+       from  (select run.job_name, run.fire_time, run.attempt, run.next_attempt_at, run.trigger, run.beside, run.backfill_id, known.parallel, known.concurrency_group, known.group_limit,
+                     kind.*,
                      least(case when kind.alone and known.overlap <> 'allow' then known.next_due_at end, $4::timestamptz) as place_needed_at,
                      row_number() over (partition by run.job_name, kind.alone order by kind.precedence, run.fire_time) as turn,
-                     row_number() over (partition by run.backfill_id order by run.fire_time) as backfill_turn
+                     row_number() over (partition by run.backfill_id order by run.fire_time) as backfill_turn,
+                     row_number() over (partition by known.concurrency_group order by kind.precedence, run.fire_time) as group_turn
               from   ${jobRuns} run
-              join   unnest($1::text[], $2::text[], $5::timestamptz[], $6::text[], $7::integer[])
-                       as known (job_name, overlap, next_due_at, flag, parallel) on known.job_name = run.job_name
+              join   unnest($1::text[], $2::text[], $5::timestamptz[], $6::text[], $7::integer[], $8::text[], $9::integer[])
+                       as known (job_name, overlap, next_due_at, flag, parallel, concurrency_group, group_limit) on known.job_name = run.job_name
               cross  join lateral (select ${precedence('run')} as precedence, ${runsAlone('run', 'known.overlap')} as alone) kind
               where  run.status in ('queued', 'failed', 'orphaned')
               and    run.next_attempt_at <= clock_timestamp()
@@ -187,6 +190,7 @@ export class ReaperStore {
               and    not ${isOff(jobFlags, 'known.flag')}) waiting
        where (not waiting.alone or waiting.turn = 1 and ${nothingInTheWay(tables, 'waiting.job_name')})
        and    ${hasPlaceBeside(tables, 'waiting')}
+       and    ${groupHasPlace(tables, 'waiting')}
        and    ${backfillHasPlace(tables, 'waiting')}
        and    ${leavesTheWayFree(tables, 'waiting', 'waiting.place_needed_at')}
        order  by waiting.precedence, waiting.next_attempt_at, waiting.fire_time
@@ -199,6 +203,8 @@ export class ReaperStore {
         jobs.map(({ nextDueAt }) => nextDueAt?.toISOString() ?? null),
         jobs.map(({ flag }) => flag ?? null),
         jobs.map(({ parallel }) => parallel ?? null),
+        jobs.map(({ concurrencyGroup }) => concurrencyGroup?.name ?? null),
+        jobs.map(({ concurrencyGroup }) => concurrencyGroup?.limit ?? null),
       ],
     );
   }

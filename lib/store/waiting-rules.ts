@@ -40,6 +40,20 @@ export function hasPlaceBeside({ jobRuns }: Tables, run: string): string {
     and    not other.beside))`;
 }
 
+/** SQL for: how many runs of a concurrency group hold their leases. */
+export function runningInGroup({ jobRuns }: Tables, group: string): string {
+  return `(select count(*)
+    from   ${jobRuns} other
+    where  other.concurrency_group = ${group}
+    and    other.status = 'running'
+    and    other.lease_until > clock_timestamp())`;
+}
+
+/** SQL for: the run's concurrency group, if any, has so few running that this one may be added. */
+export function groupHasPlace(tables: Tables, run: string): string {
+  return `(${run}.concurrency_group is null or ${run}.group_turn <= ${run}.group_limit - ${runningInGroup(tables, `${run}.concurrency_group`)})`;
+}
+
 /** SQL for: the backfill of the run, if any, has so few running that this one may be added. */
 export function backfillHasPlace({ jobRuns, jobBackfills }: Tables, run: string): string {
   return `(${run}.backfill_id is null or ${run}.backfill_turn <=

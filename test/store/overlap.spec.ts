@@ -162,3 +162,44 @@ describe('what a person asked for', () => {
     }
   });
 });
+
+describe('a concurrency group', () => {
+  const inGroup = (jobName: string, seconds: number) => aDue(jobName, secondsAgo(seconds), { group: 'exports', groupLimit: 2 });
+  const verdicts = async (due: DueOccurrence[], instanceId = 'A') => (await stores.claims.claimDue(due, instanceId)).answers.map(({ verdict }) => verdict);
+
+  it('has so many runs under way, of whatever job and on whatever instance; the others wait for a place', async () => {
+    expect(await verdicts([inGroup('a', 30), inGroup('b', 20), inGroup('c', 10)])).toEqual(['claimed', 'claimed', 'waiting']);
+    expect(await verdicts([aDue('alone', secondsAgo(5))])).toEqual(['claimed']);
+    await stores.test.query(`update job_runs set status = 'done' where job_name = 'a'`);
+    expect(await verdicts([inGroup('c', 10), inGroup('d', 5)], 'B')).toEqual(['claimed', 'waiting']);
+  });
+
+  it('counts only runs whose leases hold', async () => {
+    await verdicts([inGroup('a', 30), inGroup('b', 20)]);
+    await stores.test.query(`update job_runs set lease_until = now() - interval '1 second' where job_name = 'a'`);
+    expect(await verdicts([inGroup('c', 10)])).toEqual(['claimed']);
+  });
+
+  it('trap 1: two instances with jobs of one group, while the first is not committed yet', async () => {
+    await verdicts([inGroup('a', 30)]);
+    const gate = await InsertGate.shut(stores.test, 'winner');
+    const winner = verdicts([inGroup('b', 20)], 'winner');
+    await gate.reached();
+    const other = verdicts([inGroup('c', 10)], 'other');
+    await blocked(stores.test, 2);
+    await gate.open();
+    expect([await winner, await other]).toEqual([['claimed'], ['waiting']]);
+    await stores.test.query('drop trigger gate on job_runs');
+  });
+
+  it('holds for what waits, too', async () => {
+    await verdicts([inGroup('a', 30)]);
+    for (const job of ['b', 'c']) {
+      await stores.test.query(`insert into job_runs (job_name, fire_time, status, trigger, next_attempt_at) values ($1, $2, 'queued', 'catch-up', now())`, [job, secondsAgo(20)]);
+    }
+    const known = ['b', 'c'].map((name) => ({ name, maxAttempts: 3, overlap: 'forbid' as const, parallel: 1, concurrencyGroup: { name: 'exports', limit: 2 } }));
+    expect((await stores.reaper.waiting(known, 10)).map(({ jobName }) => jobName)).toEqual(['b']);
+    const asked = ['b', 'c'].map((jobName) => ({ ...{ jobName, fireTime: secondsAgo(20), attempt: 0 }, overlap: 'forbid' as const, leaseMs: 60_000, group: 'exports', groupLimit: 2 }));
+    expect((await stores.claims.claimWaiting(asked, 'B')).answers.map(({ jobName }) => jobName)).toEqual(['b']);
+  });
+});

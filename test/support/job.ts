@@ -15,6 +15,7 @@ export function aJob(name: string, expression: string, changes: Partial<JobDefin
     overlap: 'forbid',
     parallel: changes.overlap === 'allow' ? null : 1,
     queueLimit: 100,
+    concurrencyGroup: null,
     missed: 'once',
     catchUpWindowMs: 86_400_000,
     maxCatchUp: 100,
