@@ -1,3 +1,4 @@
+import { DECIDED_AS } from '../domain/backfill.js';
 import { isSpreadByName } from '../domain/cron-hash.js';
 import type { JobDefinition } from '../domain/job-definition.js';
 import type { ReplacedSchedule } from '../domain/replaced-schedule.js';
@@ -100,12 +101,12 @@ export class TakeOverStore {
     if (renamed.length === 0) return;
     await query(
       `insert into ${jobRuns} (job_name, fire_time, status, trigger, reason, finished_at, gap_from, gap_count)
-       select renamed.name, run.fire_time, 'skipped', run.trigger, 'decided as ' || holder.name, clock_timestamp(), run.gap_from, run.gap_count
+       select renamed.name, run.fire_time, 'skipped', run.trigger, $3 || holder.name, clock_timestamp(), run.gap_from, run.gap_count
        from   unnest($1::text[], $2::text[]) as renamed (name, holder)
        join   ${jobSchedule} holder on holder.name = renamed.holder
        join   ${jobRuns} run on run.job_name = holder.name and run.fire_time > holder.decided_until and run.trigger <> 'manual'
        on     conflict (job_name, fire_time) do nothing`,
-      [renamed.map(({ name }) => name), renamed.map(({ holder }) => holder)],
+      [renamed.map(({ name }) => name), renamed.map(({ holder }) => holder), DECIDED_AS],
     );
   }
 

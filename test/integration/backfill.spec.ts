@@ -15,6 +15,7 @@ import {
   type SchedulerEvent,
 } from '../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
+import { insertRun } from '../support/run-rows.js';
 import { closeApps, nextEvent, nextRun, startApp } from './support/apps.js';
 
 const databases: TestDatabase[] = [];
@@ -105,7 +106,7 @@ async function start(options = {}) {
 describe('SchedulerService.backfill', () => {
   it('runs what has not run from the first date to the last, oldest first, and tells handlers and listeners', async () => {
     const { app, scheduler, events } = await start();
-    await database.query(`insert into job_runs (job_name, fire_time, status, trigger, attempt) values ('report', $1, 'done', 'schedule', 1)`, [hoursAgo(2)]);
+    await insertRun(database, 'report', hoursAgo(2), 'done');
     await database.query(`insert into job_runs (job_name, fire_time, status, trigger, reason) values ('report', $1, 'skipped', 'schedule', 'paused')`, [hoursAgo(1)]);
     const heard: SchedulerEvent[] = [];
     events.of('backfill.started', 'backfill.finished').subscribe((event) => heard.push(event));
@@ -138,7 +139,7 @@ describe('SchedulerService.backfill', () => {
 
   it('says with dryRun what would happen, and writes nothing', async () => {
     const { scheduler } = await start();
-    await database.query(`insert into job_runs (job_name, fire_time, status, trigger, attempt) values ('report', $1, 'done', 'schedule', 1)`, [hoursAgo(2)]);
+    await insertRun(database, 'report', hoursAgo(2), 'done');
     const tables = () => database.query('select (select count(*) from job_runs) as runs, (select count(*) from job_backfills) as backfills, (select count(*) from pg_class) as tables');
     const before = await tables();
     const longAgo = new Date('2001-01-01T00:00:00Z');
