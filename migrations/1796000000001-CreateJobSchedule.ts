@@ -46,8 +46,8 @@ export const createJobSchedule = (schema?: string) =>
       await queryRunner.query(`
         create or replace function ${tables.keepHolds}() returns trigger language plpgsql as $$
         begin
-          -- A former name that holds again takes over the holds of the job that had its place, as they are.
-          if old.yields_to is not null and new.yields_to is null then
+          -- With the place of a job its holds go to the name that has it from now on, as they are.
+          if (old.yields_to is null) <> (new.yields_to is null) then
             return new;
           end if;
           if old.paused_at is distinct from new.paused_at and old.paused_at is not null then

@@ -1,6 +1,7 @@
 import type { JobDefinition } from '../domain/job-definition.js';
 import type { RunKey } from '../domain/run.js';
 import type { JobInstanceStore, Presence } from './job-instance.store.js';
+import { NO_HOLDS } from './joined-holds.js';
 import { queryOn, type Query } from './query.js';
 import { changingSchedules } from './schedule-changes.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
@@ -92,13 +93,7 @@ export class JobScheduleStore {
     await query(
       `update ${this.database.tables.jobSchedule}
        set    yields_to = null,
-              enabled = true,
-              disabled_at = null,
-              paused_at = null,
-              paused_until = null,
-              paused_by = null,
-              paused_reason = null,
-              earlier_holds = '[]',
+              ${NO_HOLDS},
               effective_from = clock_timestamp(),
               decided_until = clock_timestamp(),
               revision = $1
