@@ -50,6 +50,13 @@ export const createJobSchedule = (schema?: string) =>
           if (old.yields_to is null) <> (new.yields_to is null) then
             return new;
           end if;
+          -- An end alone makes a pause from now on: one that is over, and its end, stay as they were.
+          if new.paused_until > clock_timestamp()
+             and new.paused_until is distinct from old.paused_until
+             and new.paused_at is not distinct from old.paused_at
+             and (old.paused_at is null or old.paused_until <= clock_timestamp()) then
+            new.paused_at := clock_timestamp();
+          end if;
           if old.paused_at is distinct from new.paused_at and old.paused_at is not null then
             new.earlier_holds := new.earlier_holds || jsonb_build_object(
               'reason', 'paused',
@@ -74,7 +81,7 @@ export const createJobSchedule = (schema?: string) =>
         end $$`);
       await queryRunner.query(`
         create or replace trigger job_schedule_keeps_holds
-        before update of paused_at, enabled on ${tables.jobSchedule}
+        before update of paused_at, paused_until, enabled on ${tables.jobSchedule}
         for each row execute function ${tables.keepHolds}()`);
     }
 
