@@ -78,8 +78,11 @@ export type SchedulerFact =
   | { readonly type: 'job.overridden'; readonly jobName: string; readonly declared: string; readonly holds: string }
   /** A job is stored in a way that this version can't read; it is left to others. */
   | { readonly type: 'job.unreadable'; readonly jobName: string; readonly problem: string }
-  /** No live instance declares these jobs any more; `perhapsNow` is a job with the same schedule. */
-  | { readonly type: 'job.unregistered'; readonly jobs: readonly { readonly jobName: string; readonly perhapsNow: string | null }[] }
+  /**
+   * No live instance can run these jobs any more. None declares them, and `perhapsNow` is a new job with the same schedule; or
+   * they were made at run time, and none has the handler `missingHandler`.
+   */
+  | { readonly type: 'job.unregistered'; readonly jobs: readonly { readonly jobName: string; readonly perhapsNow: string | null; readonly missingHandler: string | null }[] }
   /** A job was seen to have changed: this instance looks for how. */
   | { readonly type: 'job.outdated'; readonly jobName: string }
   /** An operator asked for it on this instance; `willRun` of `occurrences` are to be run. */

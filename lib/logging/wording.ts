@@ -3,7 +3,8 @@ import { formatDuration } from '../domain/duration.js';
 import type { RunKey } from '../domain/run.js';
 import type { StoredError } from '../domain/stored-error.js';
 import type { BackfillFacts, EventOf, SchedulerEvent } from '../events/scheduler-event.js';
-import { count, listed } from './phrases.js';
+import { count } from './phrases.js';
+import { unregisteredLine } from './unregistered-wording.js';
 
 /** One line of log. */
 export interface LogLine {
@@ -98,7 +99,7 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
     case 'job.unreadable':
       return { level: 'error', text: `${event.jobName} is stored in a way that this instance cannot read, and is left to others: ${event.problem}` };
     case 'job.unregistered':
-      return { level: 'warn', text: unregistered(event.jobs) };
+      return { level: 'warn', text: unregisteredLine(event.jobs) };
     case 'job.outdated':
       return null;
     case 'partition.created':
@@ -143,16 +144,6 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
     case 'run.overBudget':
       return { level: 'warn', text: `${run(event)} attempt ${event.attempt} has run for ${formatDuration(Math.round(event.runningMs))}, over its budget of ${formatDuration(event.budgetMs)}` };
   }
-}
-
-const MOST_NAMES = 10;
-
-function unregistered(jobs: EventOf<'job.unregistered'>['jobs']): string {
-  const names = jobs.slice(0, MOST_NAMES).map(({ jobName, perhapsNow }) => (perhapsNow === null ? jobName : `${jobName} (perhaps ${perhapsNow} now)`));
-  return (
-    `No live instance declares ${listed(names, jobs.length)} any more: not run. ` +
-    `If a job was renamed, give its new declaration previously: '…' with the old name, and it goes on where it was`
-  );
 }
 
 /** `5m ahead of`, `120ms behind`: what is long, in whole seconds. */

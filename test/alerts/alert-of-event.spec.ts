@@ -22,7 +22,7 @@ describe('an event that is an alert', () => {
     [{ type: 'run.missed', jobName: 'export', queued: [], recorded: 3, from: FIRE_TIME, until: AT }, 'run.missed', 'warning', /missed occurrences/],
     [{ type: 'job.overdue', jobName: 'export', lastSuccessAt: FIRE_TIME, expectedWithinMs: 3_600_000 }, 'job.overdue', 'critical', /overdue: no run was done within 1h; the last/],
     [{ type: 'job.unreadable', jobName: 'export', problem: 'p' }, 'job.unreadable', 'critical', /cannot read/],
-    [{ type: 'job.unregistered', jobs: [{ jobName: 'export', perhapsNow: null }] }, 'job.unregistered', 'warning', /No live instance declares export/],
+    [{ type: 'job.unregistered', jobs: [{ jobName: 'export', perhapsNow: null, missingHandler: null }] }, 'job.unregistered', 'warning', /No live instance declares export/],
     [{ type: 'clock.skewed', skewMs: 9_000, maxMs: 5_000 }, 'clock.skewed', 'warning', /clock is 9s ahead of/],
     [{ type: 'partitions.ending', until: AT, daysLeft: 3 }, 'partitions.ending', 'critical', /in 3 days/],
     [{ type: 'database.unreachable', since: FIRE_TIME, trouble: trouble('ECONNREFUSED')! }, 'database.unreachable', 'critical', /since 2026-11-29T02:15:00\.000Z/],
