@@ -19,7 +19,7 @@ describe('an event that is an alert', () => {
     [{ type: 'run.abandoned', ...RUN }, 'run.abandoned', 'critical', /has not ended in all its maxRunTime/],
     [{ type: 'run.orphaned', ...RUN, claimedBy: 'a', overdueMs: 5 }, 'run.orphaned', 'warning', /taken from a/],
     [{ type: 'lease.lost', ...RUN, cause: 'expired' }, 'lease.lost', 'warning', /lost its lease/],
-    [{ type: 'run.missed', jobName: 'export', queued: [], recorded: 3, from: FIRE_TIME, until: AT }, 'run.missed', 'warning', /missed occurrences/],
+    [{ type: 'run.missed', jobName: 'export', queued: [], recorded: 3, heldBack: 1, from: FIRE_TIME, until: AT }, 'run.missed', 'warning', /missed occurrences/],
     [{ type: 'job.overdue', jobName: 'export', lastSuccessAt: FIRE_TIME, expectedWithinMs: 3_600_000 }, 'job.overdue', 'critical', /overdue: no run was done within 1h; the last/],
     [{ type: 'job.unreadable', jobName: 'export', problem: 'p' }, 'job.unreadable', 'critical', /cannot read/],
     [{ type: 'job.unregistered', jobs: [{ jobName: 'export', perhapsNow: null, missingHandler: null }] }, 'job.unregistered', 'warning', /No live instance declares export/],
@@ -42,6 +42,7 @@ describe('an event that is an alert', () => {
     [{ type: 'run.completed', ...RUN, durationMs: 1 }],
     [{ type: 'run.failed', ...RUN, durationMs: 1, error: ERROR, retryInMs: 1 }],
     [{ type: 'run.skipped', jobName: 'export', fireTime: FIRE_TIME, reason: 'overlap' }],
+    [{ type: 'run.missed', jobName: 'export', queued: [], recorded: 3, heldBack: 3, from: FIRE_TIME, until: AT }],
     [{ type: 'database.reachable', since: FIRE_TIME }],
     [{ type: 'clock.agrees', skewMs: 1 }],
     // Told before, or by what all loops have in common.
