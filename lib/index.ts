@@ -28,7 +28,7 @@ export type { Alert, AlertKind, AlertSeverity, AlertSink } from './domain/alert.
 export type { AlertOptions, AlertSinkOption } from './options/alert-options.js';
 export type { DatabaseTrouble, DatabaseTroubleKind } from './domain/database-trouble.js';
 export { SchedulerEvents } from './events/scheduler-events.js';
-export type { AttemptFacts, BackfillFacts, EventOf, SchedulerEvent, SchedulerFact } from './events/scheduler-event.js';
+export type { AttemptFacts, BackfillFacts, EventOf, HoldFacts, SchedulerEvent, SchedulerFact } from './events/scheduler-event.js';
 
 export type { BackfillOptions, CancelOptions } from './options/backfill-options.js';
 export type { BulkOptions, DeadLetterFilter, WaitingStatus } from './options/dead-letter-filter.js';

@@ -46,9 +46,16 @@ export const createJobSchedule = (schema?: string) =>
       await queryRunner.query(`
         create or replace function ${tables.keepHolds}() returns trigger language plpgsql as $$
         begin
-          -- A former name that holds again takes over the holds of the job that had its place, as they are.
-          if old.yields_to is not null and new.yields_to is null then
+          -- With the place of a job its holds go to the name that has it from now on, as they are.
+          if (old.yields_to is null) <> (new.yields_to is null) then
             return new;
+          end if;
+          -- An end alone makes a pause from now on: one that is over, and its end, stay as they were.
+          if new.paused_until > clock_timestamp()
+             and new.paused_until is distinct from old.paused_until
+             and new.paused_at is not distinct from old.paused_at
+             and (old.paused_at is null or old.paused_until <= clock_timestamp()) then
+            new.paused_at := clock_timestamp();
           end if;
           if old.paused_at is distinct from new.paused_at and old.paused_at is not null then
             new.earlier_holds := new.earlier_holds || jsonb_build_object(
@@ -74,7 +81,7 @@ export const createJobSchedule = (schema?: string) =>
         end $$`);
       await queryRunner.query(`
         create or replace trigger job_schedule_keeps_holds
-        before update of paused_at, enabled on ${tables.jobSchedule}
+        before update of paused_at, paused_until, enabled on ${tables.jobSchedule}
         for each row execute function ${tables.keepHolds}()`);
     }
 

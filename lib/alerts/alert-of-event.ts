@@ -46,6 +46,8 @@ function judge(event: SchedulerEvent): Judgement | null {
     case 'lease.lost':
       return { kind: event.type, about: attempt(event) };
     case 'run.missed':
+      // An operator wanted it so.
+      if (event.queued.length === 0 && event.heldBack === event.recorded) return null;
       return { kind: event.type, about: `${event.jobName} until ${event.until.toISOString()}` };
     case 'job.overdue':
       return { kind: event.type, about: `${event.jobName} since ${event.lastSuccessAt?.toISOString() ?? 'ever'}` };

@@ -6,12 +6,16 @@ export interface OccurrenceRow {
   readonly fireTime: number;
   readonly status: RunStatus;
   readonly attempt: number;
+  readonly reason: string | null;
   readonly gapFrom: number | null;
   readonly gapCount: number | null;
 }
 
-/** Where an occurrence stands for a backfill. */
-export type Standing = 'never ran' | 'under way' | 'ran';
+/** Where an occurrence stands for a backfill; one that ran as another name of its job is never run under this one. */
+export type Standing = 'never ran' | 'under way' | 'ran' | 'ran as another name';
+
+/** What the reason of a row begins with that says: decided under the name that follows. */
+export const DECIDED_AS = 'decided as ';
 
 /** What a backfill does next, and how far it has come then. */
 export interface FeedPlan {
@@ -43,15 +47,32 @@ export function standingOf(row: Pick<OccurrenceRow, 'status' | 'attempt'> | unde
 }
 
 /**
+ * The same for a job that was decided under other names before. What ran under one of those has its keys and its receipts.
+ * @param elsewhere where the occurrence stands under those, if it has a row there
+ */
+export function standingAmongNames(
+  row: Pick<OccurrenceRow, 'status' | 'attempt' | 'reason'> | undefined,
+  elsewhere: Standing | undefined,
+): Standing {
+  const own = standingOf(row);
+  if (own !== 'never ran') return own;
+  const isDecidedElsewhere = row?.reason?.startsWith(DECIDED_AS) ?? false;
+  const there = elsewhere ?? (isDecidedElsewhere ? 'ran' : 'never ran');
+  return there === 'ran' ? 'ran as another name' : there;
+}
+
+/**
  * Goes through fire times in their order and decides which are queued. What somebody has in hand is left alone, and so is
  * what ran, unless it is to be replayed.
  * @param fireTimes ascending
+ * @param elsewhere where occurrences stand under other names of the job
  * @param liveAfter an occurrence later than this is still the schedule's own while it has no row
  */
 export function planFeed(
   fireTimes: readonly number[],
   rows: ReadonlyMap<number, OccurrenceRow>,
   { after, room, replay, liveAfter }: { after: number; room: number; replay: boolean; liveAfter: number },
+  elsewhere: ReadonlyMap<number, Standing> = new Map(),
 ): FeedPlan {
   const insert: number[] = [];
   const reopen: OccurrenceRow[] = [];
@@ -60,7 +81,7 @@ export function planFeed(
   const plan = (stop: FeedPlan['stop']): FeedPlan => ({ insert, reopen, leftAlone, fedUntil, stop });
   for (const fireTime of fireTimes) {
     const row = rows.get(fireTime);
-    const standing = standingOf(row);
+    const standing = standingAmongNames(row, elsewhere.get(fireTime));
     if (standing === 'never ran' || (standing === 'ran' && replay)) {
       if (!row && fireTime > liveAfter) return plan('not decided yet');
       if (insert.length + reopen.length >= room) return plan('no room');

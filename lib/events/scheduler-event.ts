@@ -14,6 +14,15 @@ export interface BackfillFacts {
   readonly jobName: string;
 }
 
+/** What holds a job back. */
+export interface HoldFacts {
+  readonly hold: 'paused' | 'disabled';
+  readonly since: Date | null;
+  readonly until: Date | null;
+  readonly by: string | null;
+  readonly reason: string | null;
+}
+
 /**
  * Everything the scheduler tells, as it happens on this instance. `type` says what; `at` when, by the machine's clock.
  */
@@ -52,8 +61,8 @@ export type SchedulerFact =
   | ({ readonly type: 'run.skipped'; readonly reason: string } & RunKey)
   /** The occurrence has a row and waits for its turn: from a backfill, or because a backfill's run was in its way. */
   | ({ readonly type: 'run.queued'; readonly trigger: RunTrigger } & RunKey)
-  /** Missed occurrences were decided; `recorded` of them will not run. */
-  | { readonly type: 'run.missed'; readonly jobName: string; readonly queued: readonly Date[]; readonly recorded: number; readonly from: Date; readonly until: Date }
+  /** Missed occurrences were decided; `recorded` of them will not run, `heldBack` of those because the job was paused or disabled. */
+  | { readonly type: 'run.missed'; readonly jobName: string; readonly queued: readonly Date[]; readonly recorded: number; readonly heldBack: number; readonly from: Date; readonly until: Date }
   /** A lease ran out and the reaper made the run claimable again. */
   | ({ readonly type: 'run.orphaned'; readonly claimedBy: string; readonly overdueMs: number } & AttemptFacts)
   /** The handler's signal was aborted: what it still writes is refused. */
@@ -76,10 +85,15 @@ export type SchedulerFact =
   | { readonly type: 'job.contested'; readonly jobName: string; readonly declared: string; readonly holds: string }
   /** At boot: an operator has put another schedule in place of the one that the code here declares. */
   | { readonly type: 'job.overridden'; readonly jobName: string; readonly declared: string; readonly holds: string }
+  /** At boot: an operator holds the job back. `since` is null where nobody noted it, `until` where it lasts until somebody ends it. */
+  | ({ readonly type: 'job.held'; readonly jobName: string } & HoldFacts)
   /** A job is stored in a way that this version can't read; it is left to others. */
   | { readonly type: 'job.unreadable'; readonly jobName: string; readonly problem: string }
-  /** No live instance declares these jobs any more; `perhapsNow` is a job with the same schedule. */
-  | { readonly type: 'job.unregistered'; readonly jobs: readonly { readonly jobName: string; readonly perhapsNow: string | null }[] }
+  /**
+   * No live instance can run these jobs any more. None declares them, and `perhapsNow` is a new job with the same schedule; or
+   * they were made at run time, and none has the handler `missingHandler`.
+   */
+  | { readonly type: 'job.unregistered'; readonly jobs: readonly { readonly jobName: string; readonly perhapsNow: string | null; readonly missingHandler: string | null }[] }
   /** A job was seen to have changed: this instance looks for how. */
   | { readonly type: 'job.outdated'; readonly jobName: string }
   /** An operator asked for it on this instance; `willRun` of `occurrences` are to be run. */

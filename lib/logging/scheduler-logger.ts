@@ -4,7 +4,8 @@ import type { JobDefinition } from '../domain/job-definition.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { clockChangeLine, clockChangesSummary, implicitLine, jobLine } from './job-wording.js';
-import { wordingOf, type LogLine } from './wording.js';
+import type { LogLine } from './log-line.js';
+import { wordingOf } from './wording.js';
 
 const A_YEAR_MS = 365 * 86_400_000;
 

@@ -3,14 +3,10 @@ import { formatDuration } from '../domain/duration.js';
 import type { RunKey } from '../domain/run.js';
 import type { StoredError } from '../domain/stored-error.js';
 import type { BackfillFacts, EventOf, SchedulerEvent } from '../events/scheduler-event.js';
-import { count, listed } from './phrases.js';
-
-/** One line of log. */
-export interface LogLine {
-  readonly level: 'debug' | 'log' | 'warn' | 'error';
-  readonly text: string;
-  readonly stack?: string | undefined;
-}
+import { heldLine, missedLine } from './hold-wording.js';
+import type { LogLine } from './log-line.js';
+import { count } from './phrases.js';
+import { unregisteredLine } from './unregistered-wording.js';
 
 /** What the log says about an event; null when it says nothing. */
 export function wordingOf(event: SchedulerEvent): LogLine | null {
@@ -70,10 +66,7 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
         text: `${backfill(event)} cancelled${event.by ? ` by ${event.by}` : ''}${event.reason ? ` (${event.reason})` : ''}: ${count(event.cancelled, 'queued run')} will not start, ${event.running} running go on`,
       };
     case 'run.missed':
-      return {
-        level: 'warn',
-        text: `${event.jobName} missed occurrences from ${event.from.toISOString()} to ${event.until.toISOString()}: ${event.queued.length} to be run, ${event.recorded} recorded`,
-      };
+      return missedLine(event);
     case 'run.orphaned':
       return { level: 'warn', text: `${run(event)} taken from ${event.claimedBy}: its lease ran out ${formatDuration(Math.round(event.overdueMs))} ago (attempt ${event.attempt})` };
     case 'lease.lost':
@@ -95,10 +88,12 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
       };
     case 'job.overridden':
       return { level: 'warn', text: `${event.jobName} is declared here as ${event.declared}; an operator has put ${event.holds} in its place, until that is cleared` };
+    case 'job.held':
+      return { level: 'warn', text: heldLine(event) };
     case 'job.unreadable':
       return { level: 'error', text: `${event.jobName} is stored in a way that this instance cannot read, and is left to others: ${event.problem}` };
     case 'job.unregistered':
-      return { level: 'warn', text: unregistered(event.jobs) };
+      return { level: 'warn', text: unregisteredLine(event.jobs) };
     case 'job.outdated':
       return null;
     case 'partition.created':
@@ -143,16 +138,6 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
     case 'run.overBudget':
       return { level: 'warn', text: `${run(event)} attempt ${event.attempt} has run for ${formatDuration(Math.round(event.runningMs))}, over its budget of ${formatDuration(event.budgetMs)}` };
   }
-}
-
-const MOST_NAMES = 10;
-
-function unregistered(jobs: EventOf<'job.unregistered'>['jobs']): string {
-  const names = jobs.slice(0, MOST_NAMES).map(({ jobName, perhapsNow }) => (perhapsNow === null ? jobName : `${jobName} (perhaps ${perhapsNow} now)`));
-  return (
-    `No live instance declares ${listed(names, jobs.length)} any more: not run. ` +
-    `If a job was renamed, give its new declaration previously: '…' with the old name, and it goes on where it was`
-  );
 }
 
 /** `5m ahead of`, `120ms behind`: what is long, in whole seconds. */

@@ -14,7 +14,10 @@ export interface BackfillPlan {
   readonly replay: boolean;
   readonly occurrences: number;
   readonly willRun: number;
-  /** Done, dead, or cancelled after a start: left alone, or among those that will run when they are replayed. */
+  /**
+   * Done, dead, or cancelled after a start: left alone, or among those that will run when they are replayed. Also under a
+   * former name of the job: those are left alone in any case.
+   */
   readonly alreadyRan: number;
   /** Queued, running or waiting for another attempt: left alone. */
   readonly underWay: number;

@@ -82,7 +82,7 @@ function planOf(
   standings: ReadonlyMap<number, Standing>,
   { maxConcurrent, overlap, replay }: ResolvedBackfillOptions,
 ): BackfillPlan {
-  const counted = { 'never ran': 0, 'under way': 0, ran: 0 };
+  const counted = { 'never ran': 0, 'under way': 0, ran: 0, 'ran as another name': 0 };
   for (const fireTime of fireTimes) counted[standings.get(fireTime) ?? 'never ran'] += 1;
   return {
     id: null,
@@ -93,7 +93,7 @@ function planOf(
     replay,
     occurrences: fireTimes.length,
     willRun: counted['never ran'] + (replay ? counted.ran : 0),
-    alreadyRan: counted.ran,
+    alreadyRan: counted.ran + counted['ran as another name'],
     underWay: counted['under way'],
   };
 }

@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
-import { planCatchUp, type CatchUpPlan } from '../domain/catch-up.js';
+import { planCatchUp, type CatchUpPlan, type MissedGap } from '../domain/catch-up.js';
 import type { JobDefinition } from '../domain/job-definition.js';
 import { loopListener } from '../events/loop-listener.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
@@ -86,9 +86,14 @@ export class CatchUpService {
       type: 'run.missed',
       jobName: job.name,
       queued: run.map((fireTime) => new Date(fireTime)),
-      recorded: record.reduce((sum, { count }) => sum + count, 0),
+      recorded: countOf(record),
+      heldBack: countOf(record.filter(({ reason }) => reason === 'paused' || reason === 'disabled')),
       from: new Date(Math.min(...spans.map(({ from }) => from))),
       until: new Date(Math.max(...spans.map(({ until }) => until))),
     });
   }
+}
+
+function countOf(gaps: readonly MissedGap[]): number {
+  return gaps.reduce((sum, { count }) => sum + count, 0);
 }

@@ -32,10 +32,11 @@ export class FollowedSchedules {
     return [...this.contested.keys()].map((name) => this.known.declaredJob(name)!.definition);
   }
 
-  /** The start is over: tells what holds against the code here, and from now on every change. */
+  /** The start is over: tells what holds against the code here, or back, and from now on every change. */
   started(): void {
     for (const stored of this.contested.values()) this.tell('job.contested', stored);
     for (const stored of this.taken.values()) if (isOverridden(stored) && this.known.declaredJob(stored.name)) this.tell('job.overridden', stored);
+    for (const { name, held } of this.taken.values()) if (held && this.timelines.get(name)) this.events.emit({ type: 'job.held', jobName: name, ...held });
     this.starting = false;
   }
 

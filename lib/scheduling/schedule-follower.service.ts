@@ -51,10 +51,10 @@ export class ScheduleFollower {
   async declare(): Promise<void> {
     const { facts, takesPart } = this.presence;
     const sentAt = monotonicNow();
-    const { databaseNow, othersLapsed, jobs } = await this.schedules.declare(facts.jobs, takesPart ? facts : null);
+    const { databaseNow, othersMayBeBack, jobs } = await this.schedules.declare(facts.jobs, takesPart ? facts : null);
     this.time.observe(databaseNow, sentAt);
     this.take(jobs);
-    if (othersLapsed) this.presence.giveOthersTime();
+    if (othersMayBeBack) this.presence.giveOthersTime();
     else if (takesPart) await this.takeOver();
     this.followed.started();
   }

@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { KnownJobs } from '../discovery/known-jobs.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import { monotonicNow } from '../runtime/monotonic.js';
-import { JobInstanceStore } from '../store/job-instance.store.js';
+import { JobInstanceStore, type UnregisteredJob } from '../store/job-instance.store.js';
 
 /** How often runs of unregistered jobs are looked at, in milliseconds. */
 const REAP_EVERY_MS = 60_000;
@@ -39,17 +39,26 @@ export class UnregisteredJobs {
 
   private async find(): Promise<void> {
     const before = new Set(this.names);
-    const found = await this.instances.unregistered();
+    const found = (await this.instances.unregistered()).filter(({ name }) => !this.isFormerName(name));
     this.names = found.map(({ name }) => name);
     const appeared = found.filter(({ name }) => !before.has(name));
     if (appeared.length === 0) return;
     this.reapAt = 0;
-    this.events.emit({ type: 'job.unregistered', jobs: appeared.map((job) => ({ jobName: job.name, perhapsNow: this.sameSchedule(job) })) });
+    const jobs = appeared.map((job) => ({ jobName: job.name, perhapsNow: this.sameSchedule(job), missingHandler: job.handler }));
+    this.events.emit({ type: 'job.unregistered', jobs });
   }
 
-  /** A renamed job mostly keeps its schedule. */
-  private sameSchedule({ cron, timeZone }: { cron: string; timeZone: string }): string | null {
-    const same = this.known.list().filter(({ definition: { schedule } }) => schedule.expression === cron && schedule.timeZone === timeZone);
+  /** Its runs are finished here, and it is taken over if it was not yet. */
+  private isFormerName(name: string): boolean {
+    return this.known.declared.jobs.some(({ definition }) => definition.previously.includes(name));
+  }
+
+  /** A renamed job mostly keeps its schedule. One that says what it was called before is none of those that do not. */
+  private sameSchedule({ cron, timeZone, handler }: UnregisteredJob): string | null {
+    if (handler !== null) return null;
+    const same = this.known.declared.jobs.filter(({ definition: { schedule, previously } }) => {
+      return previously.length === 0 && schedule.expression === cron && schedule.timeZone === timeZone;
+    });
     return same.length === 1 ? same[0]!.definition.name : null;
   }
 }

@@ -2,6 +2,7 @@ import { heirOfGap, planFeed, type FeedPlan, type OccurrenceRow } from '../domai
 import { missedUntil } from '../domain/catch-up.js';
 import type { JobDefinition } from '../domain/job-definition.js';
 import type { RunStatus } from '../domain/run.js';
+import { standingsElsewhere } from './other-names.js';
 import type { PartitionStore } from './partition.store.js';
 import type { Query } from './query.js';
 import { insertRuns, reopenRuns, shrinkGaps, type RestOfGap } from './reopen-statements.js';
@@ -89,29 +90,32 @@ export class BackfillFeedStore {
   private async plan(query: Query, job: JobDefinition, active: Active): Promise<{ planned: FeedPlan; atEnd: boolean }> {
     const after = active.fed_until.getTime();
     const fireTimes = job.schedule.between(after, active.range_to.getTime(), MOST_AT_ONCE);
-    const planned = planFeed(fireTimes, await this.rows(query, job.name, fireTimes), {
+    const bounds = {
       after,
       room: Math.max(0, active.max_concurrent - active.open),
       replay: active.replay,
       // What has no row before the watermark is from before the job was there, and nobody else's.
       liveAfter: Math.max(missedUntil(active.now.getTime(), job), active.decided_until?.getTime() ?? -Infinity),
-    });
+    };
+    const rows = await this.rows(query, job.name, fireTimes);
+    const elsewhere = await standingsElsewhere(query, this.database.tables, job.name, new Date(fireTimes[0] ?? after), new Date(fireTimes.at(-1) ?? after));
+    const planned = planFeed(fireTimes, rows, bounds, elsewhere);
     return { planned, atEnd: planned.stop === null && fireTimes.length < MOST_AT_ONCE };
   }
 
   private async rows(query: Query, jobName: string, fireTimes: readonly number[]): Promise<Map<number, OccurrenceRow>> {
     if (fireTimes.length === 0) return new Map();
-    const rows = await query<{ fire_time: Date; status: RunStatus; attempt: number; gap_from: Date | null; gap_count: number | null }>(
-      `select fire_time, status, attempt, gap_from, gap_count
+    const rows = await query<{ fire_time: Date; status: RunStatus; attempt: number; reason: string | null; gap_from: Date | null; gap_count: number | null }>(
+      `select fire_time, status, attempt, reason, gap_from, gap_count
        from   ${this.database.tables.jobRuns}
        where  job_name = $1
        and    fire_time between $2 and $3`,
       [jobName, new Date(fireTimes[0]!).toISOString(), new Date(fireTimes.at(-1)!).toISOString()],
     );
     return new Map(
-      rows.map(({ fire_time, status, attempt, gap_from, gap_count }) => [
+      rows.map(({ fire_time, status, attempt, reason, gap_from, gap_count }) => [
         fire_time.getTime(),
-        { fireTime: fire_time.getTime(), status, attempt, gapFrom: gap_from?.getTime() ?? null, gapCount: gap_count },
+        { fireTime: fire_time.getTime(), status, attempt, reason, gapFrom: gap_from?.getTime() ?? null, gapCount: gap_count },
       ]),
     );
   }

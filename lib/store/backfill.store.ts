@@ -1,6 +1,7 @@
-import { standingOf, type Standing } from '../domain/backfill.js';
+import { standingAmongNames, type Standing } from '../domain/backfill.js';
 import type { RunStatus } from '../domain/run.js';
 import type { JobBackfill } from './job-backfill.entity.js';
+import { standingsElsewhere } from './other-names.js';
 import { queryOn, type Query } from './query.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 
@@ -35,16 +36,19 @@ export class BackfillStore {
     return row!.now;
   }
 
-  /** Where the occurrences that have a row stand, by fire time in milliseconds. Both ends are included. */
+  /** Where the occurrences that have a row stand, also under a former name, by fire time in milliseconds. Both ends are included. */
   async standings(jobName: string, from: Date, to: Date): Promise<Map<number, Standing>> {
-    const rows = await this.query<{ fire_time: Date; status: RunStatus; attempt: number }>(
-      `select fire_time, status, attempt
-       from   ${this.database.tables.jobRuns}
+    const { tables } = this.database;
+    const rows = await this.query<{ fire_time: Date; status: RunStatus; attempt: number; reason: string | null }>(
+      `select fire_time, status, attempt, reason
+       from   ${tables.jobRuns}
        where  job_name = $1
        and    fire_time between $2 and $3`,
       [jobName, from.toISOString(), to.toISOString()],
     );
-    return new Map(rows.map((row) => [row.fire_time.getTime(), standingOf(row)]));
+    const own = new Map(rows.map((row) => [row.fire_time.getTime(), row]));
+    const elsewhere = await standingsElsewhere(this.query, tables, jobName, from, to);
+    return new Map([...own.keys(), ...elsewhere.keys()].map((at) => [at, standingAmongNames(own.get(at), elsewhere.get(at))]));
   }
 
   /** @returns its id */

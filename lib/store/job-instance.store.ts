@@ -14,6 +14,15 @@ export interface Presence {
   readonly handlers: readonly string[];
 }
 
+/** A job that no live instance can run. */
+export interface UnregisteredJob {
+  readonly name: string;
+  readonly cron: string;
+  readonly timeZone: string;
+  /** Of a job made at run time: what would run it. */
+  readonly handler: string | null;
+}
+
 /** Those that have not been heard of for so long are forgotten. */
 const FORGOTTEN_AFTER = '1 day';
 
@@ -62,13 +71,13 @@ export class JobInstanceStore {
   }
 
   /**
-   * The jobs that no live instance declares any more, nor yields to another name; also those made at run time whose
-   * handler nobody has. They are not run.
+   * The jobs that no live instance declares any more, nor is about to take over under another name; also those made at run
+   * time whose `handler` nobody has. They are not run.
    */
-  async unregistered(): Promise<{ name: string; cron: string; timeZone: string }[]> {
+  async unregistered(): Promise<UnregisteredJob[]> {
     const { jobSchedule, jobInstances } = this.database.tables;
     return this.query(
-      `select name, cron, time_zone as "timeZone"
+      `select name, cron, time_zone as "timeZone", handler
        from   ${jobSchedule} schedule
        where  removed_at is null
        and    yields_to is null
@@ -76,6 +85,11 @@ export class JobInstanceStore {
                 select from ${jobInstances} instance
                 where  alive_until > clock_timestamp()
                 and   (instance.jobs ? schedule.name or instance.handlers ? schedule.handler))
+       and    not exists (
+                select from ${jobSchedule} waiting
+                join   ${jobInstances} instance on instance.jobs ? waiting.name
+                where  waiting.yields_to = schedule.name
+                and    instance.alive_until > clock_timestamp())
        order  by name`,
     );
   }

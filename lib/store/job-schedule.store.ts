@@ -1,6 +1,7 @@
 import type { JobDefinition } from '../domain/job-definition.js';
 import type { RunKey } from '../domain/run.js';
 import type { JobInstanceStore, Presence } from './job-instance.store.js';
+import { NO_HOLDS } from './joined-holds.js';
 import { queryOn, type Query } from './query.js';
 import { changingSchedules } from './schedule-changes.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
@@ -15,8 +16,11 @@ export interface Watermark {
 
 /** What a start finds. */
 export interface SeenAtStart extends SeenSchedules {
-  /** There are instances that were not heard of lately: gone, or cut off for a while, as all are when the database is away. */
-  readonly othersLapsed: boolean;
+  /**
+   * The database was away until just now, and there are instances that were not heard of since: they may be about to come
+   * back. At any other time such an instance is gone.
+   */
+  readonly othersMayBeBack: boolean;
 }
 
 /** What the database has for an instance, and its clock when it said so. */
@@ -74,11 +78,13 @@ export class JobScheduleStore {
          or     handler is not null and removed_at is null`,
         [jobs.map(({ name }) => name)],
       );
-      const [clock] = await query<{ now: Date; lapsed: boolean }>(
+      const [clock] = await query<{ now: Date; may_be_back: boolean }>(
         `select clock_timestamp() as now,
-                exists (select from ${this.database.tables.jobInstances} where alive_until <= clock_timestamp()) as lapsed`,
+                clock_timestamp() < pg_postmaster_start_time() + 2 * $1 * interval '1 millisecond'
+                  and exists (select from ${this.database.tables.jobInstances} where alive_until <= clock_timestamp()) as may_be_back`,
+        [presence?.aliveMs ?? 0],
       );
-      return { databaseNow: clock!.now, othersLapsed: clock!.lapsed, jobs: rows.map(storedJob) };
+      return { databaseNow: clock!.now, othersMayBeBack: clock!.may_be_back, jobs: rows.map(storedJob) };
     });
   }
 
@@ -87,13 +93,7 @@ export class JobScheduleStore {
     await query(
       `update ${this.database.tables.jobSchedule}
        set    yields_to = null,
-              enabled = true,
-              disabled_at = null,
-              paused_at = null,
-              paused_until = null,
-              paused_by = null,
-              paused_reason = null,
-              earlier_holds = '[]',
+              ${NO_HOLDS},
               effective_from = clock_timestamp(),
               decided_until = clock_timestamp(),
               revision = $1

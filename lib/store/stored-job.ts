@@ -12,6 +12,8 @@ export interface StoredJob {
   /** The name under which its occurrences are decided instead; null for almost all. */
   readonly yieldsTo: string | null;
   readonly removed: boolean;
+  /** What held it back when it was read. */
+  readonly held: StoredHold | null;
   /** What makes it a job made at run time; null for one that the code declares. */
   readonly runTime: RunTimeParts | null;
   readonly revision: number;
@@ -26,8 +28,19 @@ export interface RunTimeParts {
   readonly data: unknown;
 }
 
+/** An operator's hold on a job. `since` is null where nobody noted it, `until` where it lasts until somebody ends it. */
+export interface StoredHold {
+  readonly hold: 'paused' | 'disabled';
+  readonly since: Date | null;
+  readonly until: Date | null;
+  readonly by: string | null;
+  readonly reason: string | null;
+}
+
 /** The columns that {@link storedJob} reads. */
-export const STORED_JOB_COLUMNS = 'name, cron, time_zone, calendar, overridden_at, decided_until, yields_to, removed_at, handler, options, data, revision';
+export const STORED_JOB_COLUMNS = `name, cron, time_zone, calendar, overridden_at, decided_until, yields_to, removed_at, handler, options, data, revision,
+              enabled, disabled_at, paused_until, paused_by, paused_reason,
+              case when paused_until is null or paused_until > clock_timestamp() then paused_at end as pausing_since`;
 
 /** A row with {@link STORED_JOB_COLUMNS}. */
 export interface StoredJobRow {
@@ -43,6 +56,12 @@ export interface StoredJobRow {
   options: Record<string, unknown> | null;
   data: unknown;
   revision: string;
+  enabled: boolean;
+  disabled_at: Date | null;
+  paused_until: Date | null;
+  paused_by: string | null;
+  paused_reason: string | null;
+  pausing_since: Date | null;
 }
 
 export function storedJob(row: StoredJobRow): StoredJob {
@@ -55,7 +74,14 @@ export function storedJob(row: StoredJobRow): StoredJob {
     decidedUntil: row.decided_until.getTime(),
     yieldsTo: row.yields_to,
     removed: row.removed_at !== null,
+    held: heldBy(row),
     runTime: row.handler === null ? null : { handler: row.handler, options: row.options!, data: row.data ?? undefined },
     revision: Number(row.revision),
   };
+}
+
+/** A job that is disabled as well as paused waits for more than the end of its pause. */
+function heldBy({ enabled, disabled_at, pausing_since, paused_until, paused_by, paused_reason }: StoredJobRow): StoredHold | null {
+  if (!enabled) return { hold: 'disabled', since: disabled_at, until: null, by: null, reason: null };
+  return pausing_since && { hold: 'paused', since: pausing_since, until: paused_until, by: paused_by, reason: paused_reason };
 }

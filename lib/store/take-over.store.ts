@@ -1,6 +1,8 @@
+import { DECIDED_AS } from '../domain/backfill.js';
 import { isSpreadByName } from '../domain/cron-hash.js';
 import type { JobDefinition } from '../domain/job-definition.js';
 import type { ReplacedSchedule } from '../domain/replaced-schedule.js';
+import { JOINED_HOLDS, joinedPause, NO_HOLDS } from './joined-holds.js';
 import type { PartitionStore } from './partition.store.js';
 import type { Query } from './query.js';
 import { holdJobs, replacingSchedules } from './replaced-schedules.js';
@@ -100,12 +102,12 @@ export class TakeOverStore {
     if (renamed.length === 0) return;
     await query(
       `insert into ${jobRuns} (job_name, fire_time, status, trigger, reason, finished_at, gap_from, gap_count)
-       select renamed.name, run.fire_time, 'skipped', run.trigger, 'decided as ' || holder.name, clock_timestamp(), run.gap_from, run.gap_count
+       select renamed.name, run.fire_time, 'skipped', run.trigger, $3 || holder.name, clock_timestamp(), run.gap_from, run.gap_count
        from   unnest($1::text[], $2::text[]) as renamed (name, holder)
        join   ${jobSchedule} holder on holder.name = renamed.holder
        join   ${jobRuns} run on run.job_name = holder.name and run.fire_time > holder.decided_until and run.trigger <> 'manual'
        on     conflict (job_name, fire_time) do nothing`,
-      [renamed.map(({ name }) => name), renamed.map(({ holder }) => holder)],
+      [renamed.map(({ name }) => name), renamed.map(({ holder }) => holder), DECIDED_AS],
     );
   }
 
@@ -123,18 +125,14 @@ export class TakeOverStore {
               overridden_reason = holder.overridden_reason,
               effective_from = case when free.renamed then holder.effective_from else $8 end,
               decided_until = case when free.renamed then holder.decided_until else $8 end,
-              enabled = holder.enabled,
-              disabled_at = holder.disabled_at,
-              paused_at = holder.paused_at,
-              paused_until = holder.paused_until,
-              paused_by = holder.paused_by,
-              paused_reason = holder.paused_reason,
-              earlier_holds = holder.earlier_holds,
+              ${JOINED_HOLDS},
               yields_to = null,
               revision = $1
        from   unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::boolean[])
                 as free (name, holder, cron, time_zone, calendar, renamed)
        join   ${jobSchedule} holder on holder.name = free.holder
+       join   ${jobSchedule} own on own.name = free.name
+       ${joinedPause(jobSchedule)}
        where  taken.name = free.name`,
       [
         revision,
@@ -147,15 +145,27 @@ export class TakeOverStore {
         from,
       ],
     );
-    // So do other names that waited for it: only one of them all holds the schedule.
+    const places = [revision, free.map(({ name }) => name), free.map(({ holder }) => holder)];
     await query(
       `update ${jobSchedule} former
        set    yields_to = free.name,
+              ${NO_HOLDS},
               revision = $1
        from   unnest($2::text[], $3::text[]) as free (name, holder)
-       where  free.holder in (former.name, former.yields_to)
-       and    free.name not in (former.name, free.holder)`,
-      [revision, free.map(({ name }) => name), free.map(({ holder }) => holder)],
+       where  former.name = free.holder
+       and    free.name <> free.holder`,
+      places,
+    );
+    // So do other names that waited for it: only one of them all holds the schedule.
+    await query(
+      `update ${jobSchedule} waiting
+       set    yields_to = free.name,
+              revision = $1
+       from   unnest($2::text[], $3::text[]) as free (name, holder)
+       where  waiting.yields_to = free.holder
+       and    free.name <> free.holder
+       and    waiting.name <> free.name`,
+      places,
     );
     const rows = await query<StoredJobRow>(`select ${STORED_JOB_COLUMNS} from ${jobSchedule} where revision = $1`, [revision]);
     return rows.map(storedJob);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { heirOfGap, planFeed, standingOf, type OccurrenceRow } from '../../lib/domain/backfill.js';
+import { heirOfGap, planFeed, standingAmongNames, standingOf, type OccurrenceRow } from '../../lib/domain/backfill.js';
 import { backfillRange } from '../../lib/domain/backfill-range.js';
 import { backlogRoom } from '../../lib/domain/backlog-room.js';
 import type { RunStatus } from '../../lib/domain/run.js';
@@ -8,7 +8,7 @@ import { compileSchedule } from '../../lib/domain/schedule.js';
 
 const STATUSES: RunStatus[] = ['queued', 'running', 'done', 'failed', 'orphaned', 'dead', 'skipped', 'cancelled'];
 
-const row = (fireTime: number, status: RunStatus, attempt = 0): OccurrenceRow => ({ fireTime, status, attempt, gapFrom: null, gapCount: null });
+const row = (fireTime: number, status: RunStatus, attempt = 0): OccurrenceRow => ({ fireTime, status, attempt, reason: null, gapFrom: null, gapCount: null });
 
 describe('an occurrence', () => {
   it.each([
@@ -24,6 +24,25 @@ describe('an occurrence', () => {
     ['orphaned', 1, 'under way'],
   ] as const)('%s at attempt %i: %s', (status, attempt, standing) => {
     expect(standingOf(status && { status, attempt })).toBe(standing);
+  });
+});
+
+describe('an occurrence of a renamed job', () => {
+  const skipped = (reason: string) => ({ status: 'skipped', attempt: 0, reason }) as const;
+
+  it.each([
+    ['no row', undefined, 'ran', 'ran as another name'],
+    ['no row', undefined, 'under way', 'under way'],
+    ['no row', undefined, 'never ran', 'never ran'],
+    ['no row', undefined, undefined, 'never ran'],
+    ['one that was paused', skipped('paused'), 'ran', 'ran as another name'],
+    ['one that was paused', skipped('paused'), undefined, 'never ran'],
+    ['one that says it was decided', skipped('decided as old'), 'ran', 'ran as another name'],
+    ['one that says it was decided', skipped('decided as old'), undefined, 'ran as another name'],
+    ['one that says it was decided', skipped('decided as old'), 'never ran', 'never ran'],
+    ['one that ran', { status: 'done', attempt: 1, reason: null }, 'ran', 'ran'],
+  ] as const)('with %s (%j), where the old name %s: %s', (_what, row, elsewhere, standing) => {
+    expect(standingAmongNames(row, elsewhere)).toBe(standing);
   });
 });
 

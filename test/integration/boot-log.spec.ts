@@ -83,6 +83,23 @@ describe('at its start the application says', () => {
     await database.query(`update job_schedule set cron = '@weekly', overridden_at = null`);
   });
 
+  it('which jobs an operator holds back: since when, by whom and why', async () => {
+    await linesOfStart({ connection: database.url, migrate: true });
+    await database.query(
+      `update job_schedule
+       set    paused_at = '2026-03-09T08:00:00Z', paused_until = '2999-01-01', paused_by = 'ops', paused_reason = 'migration'
+       where  name = 'nightly-invoice-export'`,
+    );
+    await database.query(`update job_schedule set enabled = false where name = 'Jobs.tidy'`);
+    const lines = (await linesOfStart({ connection: database.url })).filter((line) => / is (paused|disabled)/.test(line));
+    expect(lines.sort()).toEqual([
+      expect.stringMatching(/^Jobs\.tidy is disabled since \d{4}-.+Z: what comes due is recorded, and does not run$/),
+      'nightly-invoice-export is paused since 2026-03-09T08:00:00.000Z until 2999-01-01T00:00:00.000Z by ops (migration): what comes due is recorded, and does not run',
+    ]);
+    await database.query(`update job_schedule set enabled = true, paused_at = null, paused_until = null`);
+    expect((await linesOfStart({ connection: database.url })).filter((line) => / is (paused|disabled)/.test(line))).toEqual([]);
+  });
+
   it('nothing with logging: false', async () => {
     expect(await linesOfStart({ connection: database.url, migrate: true, logging: false })).toEqual([]);
   });

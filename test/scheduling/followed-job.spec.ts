@@ -17,6 +17,7 @@ const aStored = (changes: Partial<StoredJob> = {}): StoredJob => ({
   decidedUntil: 0,
   yieldsTo: null,
   removed: false,
+  held: null,
   runTime: null,
   revision: 1,
   ...changes,

@@ -18,6 +18,7 @@ const aStored = (revision: number, changes: Partial<StoredJob> = {}): StoredJob 
   revision,
   yieldsTo: null,
   removed: false,
+  held: null,
   runTime: null,
   ...changes,
 });
@@ -55,6 +56,17 @@ describe('the schedules an instance follows', () => {
     followed.take(aStored(2));
     expect(tell()).toEqual([['job.scheduled', '"0 3 * * *" (UTC)', '"0 4 * * *" (UTC)']]);
     expect([expressionOf('job'), followed.contestedJobs]).toEqual(['0 3 * * *', []]);
+  });
+
+  it('are told at the start to be held back, where an operator does so, and not where another name is scheduled', () => {
+    const held = { hold: 'paused', since: new Date(0), until: null, by: 'ops', reason: null } as const;
+    followed.take(aStored(1, { held }));
+    followed.started();
+    expect(tell()).toEqual([['job.held']]);
+    followed.take(aStored(2, { held, yieldsTo: 'other' }));
+    tell();
+    followed.started();
+    expect(tell()).toEqual([['job.contested']]);
   });
 
   it('are taken once: a timeline that has moved does not go back', () => {

@@ -149,6 +149,24 @@ describe('feeding a backfill', () => {
     expect((await row(fires(0)))!.earlier_attempts).toMatchObject([{ attempt: 2, status: 'done' }, { attempt: 3, status: 'orphaned', claimedBy: 'B' }]);
   });
 
+  it('leaves alone what ran, or is under way, under a former name of the job, also when it replays', async () => {
+    const renamed = aJob('new-name', '*/10 * * * * *', { lateAfterMs: 5_000 });
+    await stores.schedules.declare([JOB, renamed], null);
+    await stores.test.query(`update job_schedule set yields_to = 'new-name' where name = 'job'`);
+    for (const [occurrencesAgo, status] of [[4, 'done'], [3, 'running'], [2, 'skipped'], [1, 'done']] as const) await ran(fires(occurrencesAgo), status);
+    await stores.test.query(
+      `insert into job_runs (job_name, fire_time, status, trigger, reason) values ('new-name', $1, 'skipped', 'schedule', 'decided as job')`,
+      [fires(1)],
+    );
+    const standings = await stores.backfills.standings('new-name', fires(4), fires(0));
+    expect([4, 3, 2, 1, 0].map((occurrencesAgo) => standings.get(fires(occurrencesAgo).getTime()))).toEqual([
+      'ran as another name', 'under way', 'never ran', 'ran as another name', undefined,
+    ]);
+    const id = await asked(fires(4), fires(0), { jobName: 'new-name', replay: true, total: 5 });
+    expect((await feed(id, renamed)).queued).toEqual([fires(2), fires(0)]);
+    expect(await stores.backfills.find(id)).toMatchObject({ leftAlone: 3, fed: 2 });
+  });
+
   it('leaves to the schedule what it has not decided about and is merely late', async () => {
     const job = aJob('job', '* * * * * *', { lateAfterMs: 3_600_000 });
     await ran(secondsAgo(3), 'skipped');

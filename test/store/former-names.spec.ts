@@ -124,4 +124,70 @@ describe('pauses in a rename', () => {
     expect(earlier).toHaveLength(1);
     expect(Date.parse(earlier[0]!.until)).toBe(secondsAgo(3_600).getTime());
   });
+
+  const pauses = async (name: string) =>
+    (
+      await stores.test.query<{ paused_at: Date | null; paused_until: Date | null; paused_by: string | null; earlier_holds: object[] }>(
+        'select paused_at, paused_until, paused_by, earlier_holds from job_schedule where name = $1',
+        [name],
+      )
+    )[0]!;
+  const pause = (name: string, since: number, until: number | null, by: string) =>
+    stores.test.query('update job_schedule set paused_at = $2, paused_until = $3, paused_by = $4 where name = $1', [
+      name,
+      secondsAgo(since),
+      until === null ? null : secondsAgo(until),
+      by,
+    ]);
+
+  /** `b` waits for `a`, both as the test makes them, and then takes its place. */
+  async function takesOver(prepare: () => Promise<unknown>): Promise<void> {
+    await starts('v1', [A]);
+    await starts('v2', [B]);
+    await prepare();
+    await stores.instances.leave('v1');
+    await takeOver('v2', [B]);
+    expect(await names()).toEqual({ a: 'b', b: null });
+  }
+
+  it('put on the name that still waits hold when it does not wait any more', async () => {
+    await takesOver(() => pause('b', 600, null, 'ops'));
+    expect(await pauses('b')).toEqual({ paused_at: secondsAgo(600), paused_until: null, paused_by: 'ops', earlier_holds: [] });
+  });
+
+  it('on both names are the one that lasts longer, and the other is kept as an earlier one', async () => {
+    await takesOver(async () => {
+      await pause('a', 900, -600, 'for a while');
+      await pause('b', 600, -3_600, 'for longer');
+    });
+    expect(await pauses('b')).toMatchObject({ paused_by: 'for longer', paused_until: secondsAgo(-3_600), earlier_holds: [{ reason: 'paused', by: 'for a while' }] });
+  });
+
+  it('that end sooner, or are over, give way to the one that holds', async () => {
+    await takesOver(async () => {
+      await pause('a', 900, null, 'holds');
+      await pause('b', 600, -3_600, 'ends sooner');
+    });
+    expect(await pauses('b')).toMatchObject({ paused_at: secondsAgo(900), paused_until: null, paused_by: 'holds', earlier_holds: [] });
+  });
+
+  it('that were over before the name waited no more are no pauses', async () => {
+    await takesOver(() => pause('b', 600, 300, 'over'));
+    expect(await pauses('b')).toMatchObject({ paused_at: null, paused_by: null });
+  });
+
+  it('also hold a name that was disabled while it waited, and go with the job: the name that waits from then on has none', async () => {
+    await takesOver(async () => {
+      await pause('a', 900, null, 'ops');
+      await stores.test.query(`update job_schedule set enabled = false where name = 'b'`);
+    });
+    expect(await holds('b')).toMatchObject({ enabled: false, disabled_at: expect.any(Date) });
+    expect(await pauses('b')).toMatchObject({ paused_by: 'ops' });
+    expect({ ...(await holds('a')), ...(await pauses('a')) }).toMatchObject({ enabled: true, disabled_at: null, paused_at: null, paused_by: null, earlier_holds: [] });
+    await stores.test.query(`update job_schedule set enabled = true, paused_at = null, paused_by = null where name = 'b'`);
+    await stores.instances.leave('v2');
+    await starts('v1-again', [A]);
+    await takeOver('v1-again', [A]);
+    expect({ ...(await holds('a')), ...(await pauses('a')) }).toMatchObject({ enabled: true, paused_at: null });
+  });
 });

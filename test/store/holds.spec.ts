@@ -59,6 +59,28 @@ describe('paused time is not missed', () => {
     expect((await caughtUp()).run.length).toBeGreaterThan(3);
   });
 
+  it('an end alone is a pause from now on', async () => {
+    await set(`paused_until = now() + interval '1 hour'`);
+    const [row] = await stores.test.query<{ here: boolean }>(`select paused_at between now() - interval '1 minute' and clock_timestamp() as here from job_schedule`);
+    expect(row).toEqual({ here: true });
+  });
+
+  it('a new end of a pause that is over is another pause, and what was due in between is not paused', async () => {
+    await set(`paused_at = ${MINUTES_AGO}, paused_until = now() - interval '5 minutes'`);
+    await set(`paused_until = now() + interval '1 hour'`);
+    expect((await caughtUp()).run.length).toBeGreaterThan(3);
+    const [row] = await stores.test.query<{ earlier_holds: object[] }>('select earlier_holds from job_schedule');
+    expect(row!.earlier_holds).toHaveLength(1);
+  });
+
+  it('an end in the past, or one that is left behind by who resumes the job, is no pause', async () => {
+    await set(`paused_until = now() - interval '1 hour'`);
+    await set(`paused_at = now(), paused_until = now() + interval '1 hour'`);
+    await set('paused_at = null');
+    await set(`owner = 'somebody', paused_at = null`);
+    expect(await stores.test.query('select paused_at from job_schedule')).toEqual([{ paused_at: null }]);
+  });
+
   it('and neither is the time in which it was disabled', async () => {
     await set('enabled = false');
     await set(`disabled_at = ${MINUTES_AGO}`);

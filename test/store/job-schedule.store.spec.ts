@@ -9,7 +9,9 @@ beforeAll(async () => {
   stores = await openStores();
 });
 afterAll(() => stores.close());
-beforeEach(() => stores.test.query('delete from job_schedule'));
+beforeEach(async () => {
+  for (const table of ['job_schedule', 'job_instances']) await stores.test.query(`delete from ${table}`);
+});
 
 describe('remembered watermarks', () => {
   it('are written in the order of the names, wherever their rows lie: nobody deadlocks', async () => {
@@ -26,5 +28,20 @@ describe('remembered watermarks', () => {
     });
     await remembering;
     expect(await stores.test.query('select distinct decided_until from job_schedule')).toEqual([{ decided_until: secondsAgo(10) }]);
+  });
+});
+
+describe('a start that finds instances that were not heard of lately', () => {
+  const DAYS_MS = 24 * 3_600_000;
+  const starts = (aliveMs: number) => stores.schedules.declare([aJob('job', '* * * * *')], { instanceId: 'new', aliveMs, jobs: [], handlers: [] });
+  const lapsed = () =>
+    stores.test.query(`insert into job_instances (id, jobs, handlers, alive_until) values ('lapsed', '{}', '[]', now() - interval '1 minute')`);
+
+  it('takes them for gone, unless the server has only just started: then they may be about to come back', async () => {
+    expect(await starts(7 * DAYS_MS)).toMatchObject({ othersMayBeBack: false });
+    await lapsed();
+    expect(await starts(7 * DAYS_MS)).toMatchObject({ othersMayBeBack: true });
+    await stores.test.query(`delete from job_instances where id = 'new'`);
+    expect(await starts(1)).toMatchObject({ othersMayBeBack: false });
   });
 });

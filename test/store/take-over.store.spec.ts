@@ -254,8 +254,17 @@ describe('jobs that no live instance declares', () => {
     await decidedSince(60);
     await stores.claims.claimDue([aDue('job', secondsAgo(1), { cron: OLD.schedule.expression, leaseMs: 1 })], 'old-1');
     await stores.instances.leave('old-1');
-    expect(await stores.instances.unregistered()).toEqual([{ name: 'job', cron: OLD.schedule.expression, timeZone: 'UTC' }]);
+    expect(await stores.instances.unregistered()).toEqual([{ name: 'job', cron: OLD.schedule.expression, timeZone: 'UTC', handler: null }]);
     await stores.instances.orphanRunsOf(['job']);
     expect(await stores.test.query('select status from job_runs')).toEqual([{ status: 'orphaned' }]);
+  });
+
+  it('are not those that a live instance is about to take over', async () => {
+    await starts('old-1', [OLD]);
+    await starts('new-1', [RENAMED]);
+    await stores.instances.leave('old-1');
+    expect(await stores.instances.unregistered()).toEqual([]);
+    await stores.instances.leave('new-1');
+    expect(await stores.instances.unregistered()).toMatchObject([{ name: 'job' }]);
   });
 });
