@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
 import type { TestingModule } from '@nestjs/testing';
 import {
@@ -132,6 +132,35 @@ describe('a job made at run time', () => {
     const told = nextEvent(other, 'job.unreadable');
     await database.query(`update job_schedule set cron = 'never again', revision = 1 + (select max(revision) from job_schedule) where name = 'acme'`);
     expect(await told).toMatchObject({ jobName: 'acme', problem: expect.stringContaining('never again') });
+  });
+});
+
+describe('the instance that is asked', () => {
+  const job = { name: 'acme', cron: '0 4 * * *', handler: 'report' };
+
+  it('knows of each change once the call has resolved', async () => {
+    // So slow that it would not look by itself.
+    const registry = (await startApp(database, { providers: [reportsOf('one')] }, { pollInterval: '1m' })).get(JobRegistry);
+    for (let round = 0; round < 3; round++) {
+      await registry.add(job);
+      expect(registry.names()).toContain('acme');
+      await registry.update('acme', { cron: '0 5 * * *', data: round });
+      expect(registry.get('acme')!.definition).toMatchObject({ data: round, schedule: { expression: '0 5 * * *' } });
+      await registry.remove('acme');
+      expect(registry.names()).not.toContain('acme');
+    }
+  });
+
+  it('waits for nothing where it takes no part, or has not the handler', async () => {
+    await replica('other');
+    const waited = jest.spyOn(globalThis, 'setInterval');
+    for (const options of [{ enabled: false }, {}]) {
+      const app = await startApp(database, { providers: options.enabled === false ? [reportsOf('one')] : [] }, options);
+      waited.mockClear();
+      await app.get(JobRegistry).add({ ...job, name: `acme ${options.enabled}` });
+      expect(waited.mock.calls.filter(([, millis]) => millis === 2_000)).toEqual([]);
+    }
+    waited.mockRestore();
   });
 });
 
