@@ -4,7 +4,7 @@ import { JobExistsError } from '../errors/job-exists.error.js';
 import { UnknownJobError } from '../errors/unknown-job.error.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
-import { resolveRunTimeJob, type RunTimeJob } from '../options/run-time-job.js';
+import { readChanges, resolveRunTimeJob, type RunTimeJob } from '../options/run-time-job.js';
 import { JobInstanceStore } from '../store/job-instance.store.js';
 import { RunTimeJobStore, type Found } from '../store/run-time-job.store.js';
 import { followedHere } from './followed-here.js';
@@ -72,7 +72,7 @@ export class JobRegistry {
    */
   async update(name: string, changes: Partial<Omit<RunTimeJob, 'name'>>): Promise<void> {
     const context = await this.context('update');
-    const given = Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined));
+    const given = readChanges(name, changes, context.calledAs);
     await this.following(name, async () => {
       let handler = '';
       const found = await this.store.update(name, ({ cron, timeZone, runTime }) => {

@@ -3,6 +3,7 @@ import { hasWhatJsonbRefuses } from '../domain/stored-json.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import type { ResolvedJobDefaults } from './defaults.js';
 import type { DistributedCronOptions } from './job-options.js';
+import { expected } from './option-rules.js';
 import { resolveJob } from './resolve-job.js';
 import { problemsOfRetention } from './retention.js';
 
@@ -50,6 +51,22 @@ export function resolveRunTimeJob(given: RunTimeJob, context: RunTimeContext) {
     problems.push(...error.problems);
   }
   throw new InvalidOptionsError(problems);
+}
+
+/**
+ * What is to change of a job made at run time.
+ * @throws InvalidOptionsError
+ */
+export function readChanges(jobName: string, changes: unknown, calledAs: string): Partial<RunTimeJob> {
+  const place = `${calledAs}: job ${JSON.stringify(jobName)}`;
+  if (typeof changes !== 'object' || changes === null || Array.isArray(changes)) {
+    throw new InvalidOptionsError([`${place}: ${expected('an object with what is to change, such as { cron }', changes).problem}.`]);
+  }
+  const { name, ...given } = Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined));
+  if (name !== undefined && name !== jobName) {
+    throw new InvalidOptionsError([`${place}: name: a job keeps its name; add one that is named ${JSON.stringify(name)} and remove this one.`]);
+  }
+  return given;
 }
 
 /**

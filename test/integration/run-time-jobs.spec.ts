@@ -201,6 +201,20 @@ describe('making one', () => {
     expect(await database.query('select cron from job_schedule order by name')).toEqual([{ cron: '0 4 * * *' }, { cron: '0 3 * * *' }]);
   });
 
+  it('refuses changes that would come to nothing', async () => {
+    await registry.add({ name: 'acme', cron: '0 4 * * *', handler: 'report' });
+    const refusal = (changes: unknown) => registry.update('acme', changes as never).catch((error: unknown) => error);
+    expect(await refusal(undefined)).toMatchObject({
+      problems: ['JobRegistry.update: job "acme": expected an object with what is to change, such as { cron }, got undefined.'],
+    });
+    expect(await refusal([])).toBeInstanceOf(InvalidOptionsError);
+    expect(await refusal({ name: 'zz', data: 1 })).toMatchObject({
+      problems: ['JobRegistry.update: job "acme": name: a job keeps its name; add one that is named "zz" and remove this one.'],
+    });
+    await registry.update('acme', { name: 'acme', data: 2 } as never);
+    expect(registry.get('acme')!.definition.data).toBe(2);
+  });
+
   it('of ten at the same moment under one name makes one', async () => {
     const made = await Promise.allSettled(Array.from({ length: 10 }, () => registry.add({ name: 'acme', cron: '0 4 * * *', handler: 'report' })));
     expect(made.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
