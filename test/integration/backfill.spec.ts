@@ -352,5 +352,7 @@ describe('SchedulerService.nextFireTimes', () => {
     expect(() => scheduler.nextFireTimes('reprot')).toThrow(UnknownJobError);
     expect(() => scheduler.nextFireTimes('report', { count: 0 })).toThrow(/count: expected at least 1, got 0/);
     expect(() => scheduler.nextFireTimes('report', { from: new Date(NaN), count: 1.5 })).toThrow(InvalidOptionsError);
+    expect(() => scheduler.nextFireTimes('report', { cnt: 2 } as never)).toThrow('nextFireTimes of job "report": Unknown option "cnt"; did you mean "count"?');
+    expect(() => scheduler.nextFireTimes('report', 3 as never)).toThrow('expected an object with count or from, got 3');
   });
 });
