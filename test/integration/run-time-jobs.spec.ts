@@ -183,6 +183,20 @@ describe('making one', () => {
     expect(await database.query('select name from job_schedule')).toEqual([{ name: 'declared' }]);
   });
 
+  it('names the options that there are, for a job made at run time', async () => {
+    const refusal = async (job: object) => (await registry.add({ name: 'acme', cron: '0 4 * * *', handler: 'report', ...job } as never).catch((error: unknown) => error) as InvalidOptionsError).problems;
+    const place = 'JobRegistry.add: job "acme": ';
+    expect(await refusal({ crno: '0 4 * * *', cron: undefined })).toEqual([
+      `${place}Unknown option "crno"; did you mean "cron"?`,
+      `${place}cron: expected a cron expression such as "15 2 * * *", got undefined.`,
+    ]);
+    expect(await refusal({ handlre: 'report' })).toEqual([`${place}Unknown option "handlre"; did you mean "handler"?`]);
+    const [unlike] = await refusal({ payload: 1 });
+    expect(unlike).toContain(`${place}Unknown option "payload"; there are name, cron, handler, data, owner, `);
+    expect(unlike).not.toContain('previously');
+    expect(await refusal({ previously: 'other' })).toEqual([`${place}previously: only for jobs that the code declares.`]);
+  });
+
   it('refuses one that could be caught up when its history is gone', async () => {
     const app = await startApp(database, { providers: [reportsOf('forgetful')] }, { retention: '3d' });
     const job = { name: 'acme', cron: '0 4 * * *', handler: 'report', catchUpWindow: '7d' } as const;
