@@ -169,7 +169,7 @@ describe('SchedulerService.backfill', () => {
     for (const hours of [5, 4]) gates.set(hoursAgo(hours).toISOString(), new Gate());
     const { id } = await scheduler.backfill('open', hoursAgo(5), hoursAgo(0), { maxConcurrent: 2 });
     await Promise.all([...gates.values()].map(({ reached }) => reached));
-    expect(await progress(scheduler, events, id!, ({ running }) => running === 2)).toMatchObject({ state: 'active', overlap: 'allow', maxConcurrent: 2, total: 6, queued: 0, done: 0, left: 4 });
+    expect(await progress(scheduler, events, id!, ({ running }) => running === 2)).toMatchObject({ state: 'active', overlap: 'allow', maxConcurrent: 2, total: 6, queued: 0, done: 0, left: 4, notReached: 0 });
     gates.get(hoursAgo(4).toISOString())!.release();
     // One goes on through all that is left, the other holds its place.
     expect(await progress(scheduler, events, id!, ({ done }) => done === 5)).toMatchObject({ state: 'active', running: 1, left: 0 });
@@ -238,7 +238,7 @@ describe('SchedulerService.cancelBackfill', () => {
     await gate.reached;
     const told = nextEvent(app, 'backfill.cancelled');
     const cancelled = await scheduler.cancelBackfill(id!, { by: 'ops', reason: 'wrong week' });
-    expect(cancelled).toMatchObject({ id, state: 'cancelled', running: 1, done: 0, left: 4, cancelledBy: 'ops', cancelledReason: 'wrong week', cancelledAt: expect.any(Date) });
+    expect(cancelled).toMatchObject({ id, state: 'cancelled', running: 1, done: 0, left: 0, notReached: 4, cancelledBy: 'ops', cancelledReason: 'wrong week', cancelledAt: expect.any(Date) });
     expect(await told).toMatchObject({ id, by: 'ops', reason: 'wrong week', running: 1 });
     const ended = nextRun(app, 'report');
     gate.release();
