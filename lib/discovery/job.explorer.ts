@@ -3,6 +3,7 @@ import { CRON_METADATA, HANDLER_METADATA, SCHEDULER_OPTIONS } from '../distribut
 import type { JobDefinition } from '../domain/job-definition.js';
 import { InvalidJobsError } from '../errors/invalid-jobs.error.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
+import { JOB_OPTIONS } from '../options/defaults.js';
 import { text } from '../options/option-rules.js';
 import { resolveJob } from '../options/resolve-job.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
@@ -12,6 +13,7 @@ import type { CronDeclaration } from './distributed-cron.decorator.js';
 import { HandlerFactory } from './handler.factory.js';
 import type { Declarations, RegisteredJob, RunTimeHandler } from './known-jobs.js';
 
+const jobName = JOB_OPTIONS.name.rule;
 /** As the name of a job is read: both are stored. */
 const handlerName = text(200);
 
@@ -47,10 +49,13 @@ export class JobExplorer {
         problems.push(inheritance(method, base));
         continue;
       }
+      // Also of what cannot be read otherwise: two problems are found at once.
+      for (const name of method.declarations.flatMap((declaration) => namesGiven(method, declaration))) {
+        const other = declared.get(name);
+        if (other) problems.push(`Job "${name}" is declared by ${places(other, method)}; names must be unique.`);
+        declared.set(name, method);
+      }
       for (const definition of this.definitions(method, problems)) {
-        const other = declared.get(definition.name);
-        if (other) problems.push(`Job "${definition.name}" is declared by ${places(other, method)}; names must be unique.`);
-        declared.set(definition.name, method);
         jobs.push({ definition, handler: this.handlers.create(method.wrapper, method.methodName) });
       }
     }
@@ -109,6 +114,12 @@ function problemsOfFormerNames(jobs: readonly RegisteredJob[]): string[] {
       return still ? [`${declaredBy}: job "${name}": previously: "${former}" is still declared, by ${still.declaredBy}.`] : [];
     }),
   );
+}
+
+/** The name of a job, or none where that is what cannot be read. */
+function namesGiven(method: DecoratedMethod<unknown>, { options }: CronDeclaration): string[] {
+  const reading = jobName(options?.name ?? placeOf(method));
+  return 'value' in reading ? [reading.value] : [];
 }
 
 function inheritance(method: DecoratedMethod<unknown>, base: DecoratedMethod<unknown>): string {

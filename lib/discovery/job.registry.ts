@@ -4,24 +4,34 @@ import { JobExistsError } from '../errors/job-exists.error.js';
 import { UnknownJobError } from '../errors/unknown-job.error.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
-import { resolveRunTimeJob, type RunTimeJob } from '../options/run-time-job.js';
+import { readChanges, resolveRunTimeJob, type RunTimeJob } from '../options/run-time-job.js';
 import { JobInstanceStore } from '../store/job-instance.store.js';
 import { RunTimeJobStore, type Found } from '../store/run-time-job.store.js';
+import { followedHere } from './followed-here.js';
 import { KnownJobs, type RegisteredJob } from './known-jobs.js';
+
+/** How long a change is waited for here, in milliseconds; when the database is slow, it is followed later. */
+const FOLLOW_WITHIN_MS = 2_000;
 
 /**
  * The jobs of this instance, and jobs made at run time: added, changed or removed on any replica, followed by all within
- * one `pollInterval`. A replica without the handler leaves such a job alone.
+ * one `pollInterval`, and by the one where that is asked for before the call resolves. A replica without the handler leaves
+ * such a job alone.
  */
 @Injectable()
 export class JobRegistry {
+  /** Between the start of the scheduler here and its end; never with `enabled: false`. */
+  private takesPart = false;
+
   constructor(
     private readonly known: KnownJobs,
     private readonly store: RunTimeJobStore,
     private readonly instances: JobInstanceStore,
     private readonly events: SchedulerEvents,
     @Inject(SCHEDULER_OPTIONS) private readonly options: ResolvedSchedulerOptions,
-  ) {}
+  ) {
+    events.of('scheduler.started', 'scheduler.stopping').subscribe(({ type }) => (this.takesPart = type === 'scheduler.started'));
+  }
 
   /** The job of that name, or undefined when this instance can't run it. */
   get(name: string): RegisteredJob | undefined {
@@ -48,9 +58,11 @@ export class JobRegistry {
    */
   async add(job: RunTimeJob): Promise<void> {
     const toStore = resolveRunTimeJob(job, await this.context('add'));
-    const taken = await this.store.add(toStore);
-    if (taken) throw new JobExistsError(job.name, taken.runTime !== null);
-    this.changed(job.name);
+    await this.following(job.name, async () => {
+      const taken = await this.store.add(toStore);
+      if (taken) throw new JobExistsError(job.name, taken.runTime !== null);
+      return this.hasHandler(toStore.parts.handler);
+    });
   }
 
   /**
@@ -60,12 +72,17 @@ export class JobRegistry {
    */
   async update(name: string, changes: Partial<Omit<RunTimeJob, 'name'>>): Promise<void> {
     const context = await this.context('update');
-    const given = Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined));
-    const found = await this.store.update(name, ({ cron, timeZone, runTime }) =>
-      resolveRunTimeJob({ ...runTime!.options, handler: runTime!.handler, data: runTime!.data, cron, timeZone, ...given, name }, context),
-    );
-    this.requireRunTimeJob(name, found);
-    this.changed(name);
+    const given = readChanges(name, changes, context.calledAs);
+    await this.following(name, async () => {
+      let handler = '';
+      const found = await this.store.update(name, ({ cron, timeZone, runTime }) => {
+        const toStore = resolveRunTimeJob({ ...runTime!.options, handler: runTime!.handler, data: runTime!.data, cron, timeZone, ...given, name }, context);
+        handler = toStore.parts.handler;
+        return toStore;
+      });
+      this.requireRunTimeJob(name, found);
+      return this.hasHandler(handler) || this.isKnown(name);
+    });
   }
 
   /**
@@ -73,8 +90,10 @@ export class JobRegistry {
    * @throws UnknownJobError when there is none of that name that was made at run time
    */
   async remove(name: string): Promise<void> {
-    this.requireRunTimeJob(name, await this.store.remove(name));
-    this.changed(name);
+    await this.following(name, async () => {
+      this.requireRunTimeJob(name, await this.store.remove(name));
+      return this.isKnown(name);
+    });
   }
 
   private async context(method: string) {
@@ -86,8 +105,24 @@ export class JobRegistry {
     if (typeof found === 'string') throw new UnknownJobError(name, found);
   }
 
-  /** So that this instance follows at once. */
-  private changed(jobName: string): void {
-    this.events.emit({ type: 'job.outdated', jobName });
+  /** @param change tells whether this instance will have something to follow */
+  private async following(jobName: string, change: () => Promise<boolean>): Promise<void> {
+    // Heard from before the change on: a pass of the follower may see it before anybody tells it to look.
+    const followed = followedHere(this.events, jobName);
+    try {
+      const here = await change();
+      this.events.emit({ type: 'job.outdated', jobName });
+      if (here && this.takesPart) await followed.within(FOLLOW_WITHIN_MS);
+    } finally {
+      followed.forget();
+    }
+  }
+
+  private hasHandler(name: string): boolean {
+    return this.known.declared.handlers.has(name);
+  }
+
+  private isKnown(name: string): boolean {
+    return this.known.names().includes(name);
   }
 }

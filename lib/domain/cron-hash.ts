@@ -16,7 +16,7 @@ export function readHashed(field: CronField, item: string, source: CronSource): 
     return null;
   }
   if (!source.jobName) {
-    throw refused(source, `${field.name} "${item}" needs a job name to be spread by`);
+    throw refused(source, `${field.name} "${item}" needs the name of a job to be spread by: give jobName`);
   }
   const [, first, last, every] = match;
   const from = first === undefined ? field.min : readNumber(field, first, source);

@@ -4,6 +4,7 @@ import { firingIn } from './clock-change.js';
 import { clockChangesOf, type ClockChange } from './clock-change-preview.js';
 import { countMatches, firstMatch, lastMatch } from './cron-calendar.js';
 import { parseCronExpression, type CronExpression } from './cron-expression.js';
+import { checkFireTimeOptions } from './fire-time-options.js';
 import { timeZoneOf, timeZoneWarning, type OffsetPeriod, type TimeZone } from './time-zone.js';
 
 /**
@@ -47,39 +48,48 @@ export function compileSchedule(expression: string, timeZone: string, jobName?: 
 
 /** Where, and for which job, an expression is read: what takes it throws `InvalidCronExpressionError` and `InvalidTimeZoneError`. */
 export interface ZoneOptions {
-  /** An IANA name. */
-  readonly timeZone: string;
+  /** An IANA name. @default 'UTC' */
+  readonly timeZone?: string;
   /** Spreads `H`; needed for an expression that has it. */
   readonly jobName?: string;
 }
 
-/** The next `count` fire times after `from` (exclusive). */
+/**
+ * The next `count` fire times after `from` (exclusive).
+ * @throws InvalidOptionsError with every option that is missing, wrong or unknown
+ */
 export function nextFireTimes(
   expression: string,
   options: ZoneOptions & { readonly from: Date; readonly count: number },
 ): Date[] {
-  const { timeZone, jobName, from, count } = options;
-  if (!Number.isSafeInteger(count)) {
-    throw new RangeError(`count is expected to be a whole number, not ${count}.`);
-  }
-  return compileSchedule(expression, timeZone, jobName).between(from.getTime(), Infinity, count).map(toDate);
+  checkFireTimeOptions('nextFireTimes', expression, options, ['from', 'count']);
+  return scheduleOf(expression, options).between(options.from.getTime(), Infinity, options.count).map(toDate);
 }
 
-/** The last fire time strictly before `before`, or null. */
+/**
+ * The last fire time strictly before `before`, or null.
+ * @throws InvalidOptionsError as {@link nextFireTimes}
+ */
 export function previousFireTime(expression: string, options: ZoneOptions & { readonly before: Date }): Date | null {
-  const { timeZone, jobName, before } = options;
-  const found = compileSchedule(expression, timeZone, jobName).previousBefore(before.getTime());
+  checkFireTimeOptions('previousFireTime', expression, options, ['before']);
+  const found = scheduleOf(expression, options).previousBefore(options.before.getTime());
   return found === null ? null : toDate(found);
 }
 
-/** Every fire time after `from` (exclusive) up to `to` (inclusive), at most `limit`. */
+/**
+ * Every fire time after `from` (exclusive) up to `to` (inclusive), at most `limit`.
+ * @throws InvalidOptionsError as {@link nextFireTimes}
+ */
 export function fireTimesBetween(
   expression: string,
   options: ZoneOptions & { readonly from: Date; readonly to: Date; readonly limit?: number },
 ): Date[] {
-  const { timeZone, jobName, from, to, limit } = options;
-  const schedule = compileSchedule(expression, timeZone, jobName);
-  return schedule.between(from.getTime(), requireInstant(to.getTime()), limit).map(toDate);
+  checkFireTimeOptions('fireTimesBetween', expression, options, ['from', 'to', 'limit']);
+  return scheduleOf(expression, options).between(options.from.getTime(), options.to.getTime(), options.limit).map(toDate);
+}
+
+function scheduleOf(expression: string, { timeZone = 'UTC', jobName }: ZoneOptions): Schedule {
+  return compileSchedule(expression, timeZone, jobName);
 }
 
 /** More than any difference between two offsets. */

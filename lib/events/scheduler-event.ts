@@ -76,9 +76,9 @@ export type SchedulerFact =
   | ({ readonly type: 'receipt.refused'; readonly entity: string; readonly effect: string } & AttemptFacts)
   /**
    * A job has another schedule on this instance than before, or something else of it changed: edited, renamed, or made at
-   * run time. `was` is null for a new one, and where the schedule is the same.
+   * run time. `was` is null for a new one, and where the schedule is the same; `updated` is true for the latter.
    */
-  | { readonly type: 'job.scheduled'; readonly jobName: string; readonly schedule: string; readonly was: string | null }
+  | { readonly type: 'job.scheduled'; readonly jobName: string; readonly schedule: string; readonly was: string | null; readonly updated: boolean }
   /** A job is not scheduled on this instance any more: removed, or decided under another name. */
   | { readonly type: 'job.unscheduled'; readonly jobName: string }
   /** At boot: live instances of another version hold a job to another schedule, or name, than the code here declares. */

@@ -1,9 +1,12 @@
 import { Injectable } from '@nestjs/common';
 import { JobExplorer } from '../discovery/job.explorer.js';
 import { KnownJobs } from '../discovery/known-jobs.js';
+import type { JobDefinition } from '../domain/job-definition.js';
+import { SchedulerEvents } from '../events/scheduler-events.js';
 import { SchedulerLogger } from '../logging/scheduler-logger.js';
 import { DatabaseTime } from '../runtime/database-time.js';
 import { ScheduleFollower } from '../scheduling/schedule-follower.service.js';
+import { Timelines } from '../scheduling/timelines.js';
 
 /** Gathers what the code declares, writes it to the database, and tells what will happen. */
 @Injectable()
@@ -12,6 +15,8 @@ export class Registrar {
     private readonly explorer: JobExplorer,
     private readonly known: KnownJobs,
     private readonly follower: ScheduleFollower,
+    private readonly timelines: Timelines,
+    private readonly events: SchedulerEvents,
     private readonly time: DatabaseTime,
     private readonly logger: SchedulerLogger,
   ) {}
@@ -23,6 +28,19 @@ export class Registrar {
 
   async register(): Promise<void> {
     await this.follower.declare();
-    this.logger.listJobs(this.known.list().map(({ definition }) => definition), new Date(this.time.now()));
+    this.logger.listJobs(this.scheduled(), this.now);
+    this.events.of('job.scheduled').subscribe(({ jobName, updated }) => {
+      const timeline = this.timelines.get(jobName);
+      if (timeline && !updated) this.logger.warnOf(timeline.job, this.now);
+    });
+  }
+
+  /** Without those that go on under a former name: what holds of them is told as `job.contested`. */
+  private scheduled(): JobDefinition[] {
+    return this.known.list().flatMap(({ definition }) => this.timelines.get(definition.name)?.job ?? []);
+  }
+
+  private get now(): Date {
+    return new Date(this.time.now());
   }
 }

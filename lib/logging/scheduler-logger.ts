@@ -35,11 +35,21 @@ export class SchedulerLogger {
   listJobs(jobs: readonly JobDefinition[], now: Date): void {
     for (const job of jobs) {
       this.say(jobLine(job, now));
-      for (const warning of job.schedule.warnings) this.warn(`${job.name}: ${warning}`);
+      this.doubt(job);
     }
     const implicit = jobs.filter((job) => job.implicit.length > 0);
     if (implicit.length > 0) this.warn(implicitLine(implicit));
     if (this.options.logging) this.foretell(jobs, now.getTime());
+  }
+
+  /** What is doubtful about the schedule of a job that was made, or has another, while the application runs. */
+  warnOf(job: JobDefinition, now: Date): void {
+    this.doubt(job);
+    if (this.options.logging) this.foretell([job], now.getTime());
+  }
+
+  private doubt({ name, schedule }: JobDefinition): void {
+    for (const warning of schedule.warnings) this.warn(`${name}: ${warning}`);
   }
 
   /** Which jobs the next year's clock changes will surprise. */

@@ -78,6 +78,7 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
     case 'receipt.refused':
       return { level: 'warn', text: `${run(event)} attempt ${event.attempt}: the receipt for ${event.entity} (${event.effect}) was refused, the run is no longer ours` };
     case 'job.scheduled':
+      if (event.updated) return { level: 'log', text: `${event.jobName} was updated; it stays scheduled as ${event.schedule}` };
       return { level: 'log', text: `${event.jobName} is scheduled as ${event.schedule} from now on${event.was === null ? '' : `; until now as ${event.was}`}` };
     case 'job.unscheduled':
       return { level: 'log', text: `${event.jobName} is not scheduled any more` };

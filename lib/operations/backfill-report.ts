@@ -13,6 +13,10 @@ export interface BackfillPlan {
   readonly overlap: OverlapPolicy;
   readonly replay: boolean;
   readonly occurrences: number;
+  /**
+   * A forecast: an occurrence that the schedule or a person starts meanwhile is left alone then. With `replay`, those that
+   * ran already are counted here as well as there.
+   */
   readonly willRun: number;
   /**
    * Done, dead, or cancelled after a start: left alone, or among those that will run when they are replayed. Also under a
@@ -37,8 +41,10 @@ export interface BackfillProgress extends BackfillCounts {
   readonly total: number;
   /** Passed over: they had run, or somebody else had them in hand. */
   readonly leftAlone: number;
-  /** Not looked at yet. */
+  /** Still to be looked at; none once it is finished or cancelled. */
   readonly left: number;
+  /** Of a cancelled one: not looked at, and not going to be. */
+  readonly notReached: number;
   readonly requestedBy: string | null;
   readonly reason: string | null;
   readonly createdAt: Date;
@@ -50,10 +56,12 @@ export interface BackfillProgress extends BackfillCounts {
 
 /** The expression of a job may have changed since the occurrences were counted: nothing below zero is said. */
 export function progressOf({ beside, fedUntil: _, fed, ...row }: BackfillRow): BackfillProgress {
+  const left = row.finishedAt ? 0 : Math.max(0, row.total - fed - row.leftAlone);
   return {
     ...row,
     state: row.cancelledAt ? 'cancelled' : row.finishedAt ? 'finished' : 'active',
     overlap: beside ? 'allow' : 'forbid',
-    left: row.finishedAt ? 0 : Math.max(0, row.total - fed - row.leftAlone),
+    left: row.cancelledAt ? 0 : left,
+    notReached: row.cancelledAt ? left : 0,
   };
 }

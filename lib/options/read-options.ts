@@ -1,4 +1,4 @@
-import leven from 'leven';
+import { unknownOption } from '../domain/unknown-option.js';
 import type { Rule } from './option-rules.js';
 
 /** One line of a table of options: how it is read, and what it is when it is left out. */
@@ -44,11 +44,4 @@ export function readOptions<Table extends OptionTable>(given: object, table: Tab
 export function defaultsOf<Table extends OptionTable>(table: Table): Defaults<Table> {
   const withDefault = Object.entries(table).filter(([, option]) => option.byDefault !== undefined);
   return Object.fromEntries(withDefault.map(([name, option]) => [name, option.byDefault])) as Defaults<Table>;
-}
-
-function unknownOption(name: string, known: readonly string[], path: string): string {
-  const distances = known.map((candidate) => leven(name.toLowerCase(), candidate.toLowerCase()));
-  const nearest = known[distances.indexOf(Math.min(...distances))];
-  const close = Math.min(...distances) <= Math.max(2, nearest.length / 3);
-  return `Unknown option "${path}${name}"; ${close ? `did you mean "${path}${nearest}"?` : `there are ${known.join(', ')}.`}`;
 }

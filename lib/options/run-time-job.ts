@@ -1,8 +1,10 @@
 import type { JobDefinition } from '../domain/job-definition.js';
 import { hasWhatJsonbRefuses } from '../domain/stored-json.js';
+import { unknownOption } from '../domain/unknown-option.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
-import type { ResolvedJobDefaults } from './defaults.js';
+import { JOB_OPTIONS, type ResolvedJobDefaults } from './defaults.js';
 import type { DistributedCronOptions } from './job-options.js';
+import { expected } from './option-rules.js';
 import { resolveJob } from './resolve-job.js';
 import { problemsOfRetention } from './retention.js';
 
@@ -28,6 +30,9 @@ export interface RunTimeContext {
   readonly retentionMs: number | null;
 }
 
+const { name: _, previously: __, ...BESIDES } = JOB_OPTIONS;
+const OPTIONS: readonly string[] = ['name', 'cron', 'handler', 'data', ...Object.keys(BESIDES)];
+
 /** More than that belongs into a table of the application's. Characters of JSON. */
 const MOST_DATA = 100_000;
 
@@ -38,10 +43,13 @@ const MOST_DATA = 100_000;
 export function resolveRunTimeJob(given: RunTimeJob, context: RunTimeContext) {
   const place = `${context.calledAs}: job ${JSON.stringify(given?.name)}`;
   if (typeof given !== 'object' || given === null) throw new InvalidOptionsError([`${context.calledAs}: expected an object with name, cron and handler.`]);
-  const { name, cron, handler, data, ...options } = given;
-  const problems = [...problemsOfHandler(handler, context.handlers), ...problemsOfStoring(options, data)].map((problem) => `${place}: ${problem}`);
+  const { name, cron, handler, data, ...others } = given;
+  const { options, problems: unknown } = knownOptions(others);
+  const problems = [...unknown, ...problemsOfCron(cron), ...problemsOfHandler(handler, context.handlers), ...problemsOfStoring(options, data)].map(
+    (problem) => `${place}: ${problem}`,
+  );
   try {
-    const job = storedDefinition({ name, cron, options, data }, context.calledAs, context.defaults);
+    const job = storedDefinition({ name, cron: typeof cron === 'string' ? cron : '* * * * *', options, data }, context.calledAs, context.defaults);
     problems.push(...problemsOfRetention(job, context.retentionMs));
     // With its zone, whatever the default is elsewhere or after the next deploy.
     if (problems.length === 0) return { job, parts: { handler, options: { ...options, timeZone: job.schedule.timeZone }, data } };
@@ -50,6 +58,22 @@ export function resolveRunTimeJob(given: RunTimeJob, context: RunTimeContext) {
     problems.push(...error.problems);
   }
   throw new InvalidOptionsError(problems);
+}
+
+/**
+ * What is to change of a job made at run time.
+ * @throws InvalidOptionsError
+ */
+export function readChanges(jobName: string, changes: unknown, calledAs: string): Partial<RunTimeJob> {
+  const place = `${calledAs}: job ${JSON.stringify(jobName)}`;
+  if (typeof changes !== 'object' || changes === null || Array.isArray(changes)) {
+    throw new InvalidOptionsError([`${place}: ${expected('an object with what is to change, such as { cron }', changes).problem}.`]);
+  }
+  const { name, ...given } = Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined));
+  if (name !== undefined && name !== jobName) {
+    throw new InvalidOptionsError([`${place}: name: a job keeps its name; add one that is named ${JSON.stringify(name)} and remove this one.`]);
+  }
+  return given;
 }
 
 /**
@@ -64,6 +88,17 @@ export function storedDefinition(
   return resolveJob({ expression: cron, options: { ...options, name }, defaultName: '', declaredBy, data, defaults });
 }
 
+/** What is not among them would be told of as if it stood in a decorator. */
+function knownOptions(given: object): { options: Readonly<Record<string, unknown>>; problems: string[] } {
+  const named = (isKnown: boolean) => Object.entries(given).filter(([name]) => OPTIONS.includes(name) === isKnown);
+  const problems = named(false).map(([name]) => (name === 'previously' ? 'previously: only for jobs that the code declares.' : unknownOption(name, OPTIONS)));
+  return { options: Object.fromEntries(named(true)), problems };
+}
+
+function problemsOfCron(cron: unknown): string[] {
+  return typeof cron === 'string' ? [] : [`cron: ${expected('a cron expression such as "15 2 * * *"', cron).problem}.`];
+}
+
 function problemsOfHandler(handler: unknown, known: readonly string[]): string[] {
   if (known.includes(handler as string)) return [];
   const there = known.length > 0 ? `there are ${known.join(', ')}` : 'there is none';
@@ -72,8 +107,7 @@ function problemsOfHandler(handler: unknown, known: readonly string[]): string[]
 
 function problemsOfStoring(options: object, data: unknown): string[] {
   const functions = Object.entries(options).flatMap(([name, value]) => (typeof value === 'function' ? [`${name}: a function cannot be stored.`] : []));
-  const renamed = 'previously' in options ? ['previously: only for jobs that the code declares.'] : [];
-  return [...functions, ...renamed, ...problemsOfData(data)];
+  return [...functions, ...problemsOfData(data)];
 }
 
 /** What is wrong with what a handler is to get. */

@@ -76,7 +76,7 @@ export class FollowedSchedules {
     const was = before === undefined || before === schedule ? null : before;
     this.known.put(job);
     this.timelines.set(new JobTimeline(job.definition, stored.decidedUntil));
-    if (!this.starting || was !== null) this.events.emit({ type: 'job.scheduled', jobName: stored.name, schedule, was });
+    if (!this.starting || was !== null) this.events.emit({ type: 'job.scheduled', jobName: stored.name, schedule, was, updated: last !== undefined && was === null });
   }
 
   private tell(type: 'job.contested' | 'job.overridden', stored: StoredJob): void {

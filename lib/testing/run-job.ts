@@ -1,6 +1,8 @@
+import { isDate } from 'node:util/types';
 import type { INestApplicationContext } from '@nestjs/common';
 import { filter, firstValueFrom } from 'rxjs';
 import { JobRegistry } from '../discovery/job.registry.js';
+import type { JobDefinition } from '../domain/job-definition.js';
 import type { EventOf } from '../events/scheduler-event.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import { ClaimService } from '../execution/claim.service.js';
@@ -12,7 +14,7 @@ export type RunEnd = EventOf<'run.completed' | 'run.failed' | 'run.dead' | 'run.
 
 /** Which occurrence `runJob` runs. */
 export interface RunJobOptions {
-  /** The occurrence to run, a whole second in the past. @default the last fire time of the job's schedule */
+  /** The occurrence to run: a fire time of the job's schedule, in the past. @default the last one */
   readonly fireTime?: Date;
 }
 
@@ -20,13 +22,14 @@ export interface RunJobOptions {
  * Runs one occurrence of a job now, as its schedule would: claimed, in its run's context, with receipts. For tests of
  * applications that were started with `enabled: false`.
  * @returns how the attempt ended
- * @throws Error when there is no such job, or the occurrence has run already
+ * @throws Error when there is no such job, it does not fire at `fireTime`, or the occurrence has run already
  */
 export async function runJob(app: INestApplicationContext, jobName: string, options: RunJobOptions = {}): Promise<RunEnd> {
   const registry = app.get(JobRegistry, { strict: false });
   const job = registry.get(jobName)?.definition;
   if (!job) throw new Error(`There is no job "${jobName}"; there are ${registry.names().join(', ') || 'none'}.`);
-  const fireTime = options.fireTime?.getTime() ?? job.schedule.previousBefore(app.get(DatabaseTime, { strict: false }).now());
+  const fireTime =
+    options.fireTime === undefined ? job.schedule.previousBefore(app.get(DatabaseTime, { strict: false }).now()) : requireFireTime(job, options.fireTime);
   if (fireTime === null) throw new Error(`Job "${jobName}" has never been due; give a fireTime.`);
   const { owned, verdicts } = await app.get(ClaimService, { strict: false }).claimDue([{ job, fireTime, startsAt: fireTime, byHand: true }]);
   if (owned.length === 0) throw new Error(`${jobName} of ${new Date(fireTime).toISOString()} cannot be run: it is ${verdicts[0]}.`);
@@ -38,4 +41,13 @@ export async function runJob(app: INestApplicationContext, jobName: string, opti
   );
   app.get(ExecutorService, { strict: false }).start(owned);
   return ended;
+}
+
+function requireFireTime({ name, schedule }: JobDefinition, given: unknown): number {
+  if (!isDate(given) || !Number.isFinite(given.getTime())) throw new Error(`fireTime: expected a valid Date, got ${String(given)}.`);
+  const instant = given.getTime();
+  const next = schedule.nextAfter(instant - 1);
+  if (next === instant) return instant;
+  const nearest = [schedule.previousBefore(instant), next].filter((fireTime) => fireTime !== null).map((fireTime) => new Date(fireTime).toISOString());
+  throw new Error(`Job "${name}" does not fire at ${given.toISOString()}; the nearest fire times are ${nearest.join(' and ')}.`);
 }

@@ -3,6 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import { ALERT_SEVERITIES } from '../../lib/domain/alert.js';
 import { TROUBLES } from '../../lib/domain/database-trouble.js';
 import { FIRST_STATES, RUN_MOVES, RUN_STATES } from '../../lib/domain/run-states.js';
+import { SchedulerService } from '../../lib/operations/scheduler.service.js';
 
 const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
 const PAGE = read('docs/runs.md');
@@ -51,5 +52,13 @@ describe('README', () => {
   it('draws every state of a run', () => {
     const [, drawing] = read('README.md').match(/## The life of a run\n\n```\n([^]*?)```/)!;
     for (const status of RUN_STATES) expect(drawing).toMatch(new RegExp(`\\b${status}\\b`));
+  });
+
+  it('has people act by verbs that there are, which are recorded, and not by SQL', () => {
+    const page = read('README.md');
+    const verbs = [...page.matchAll(/\bscheduler\.(\w+)\(/g)].map(([, verb]) => verb);
+    expect(verbs).toEqual(expect.arrayContaining(['replay', 'pause', 'resume', 'backfill']));
+    for (const verb of verbs) expect(SchedulerService.prototype).toHaveProperty(verb!, expect.any(Function));
+    expect(page).not.toMatch(/^\s*(update|delete from|insert into) /m);
   });
 });

@@ -184,7 +184,7 @@ describe('what is refused', () => {
     ['0 0 * * L', 'Cron "0 0 * * L": day of week "L" does not say which day; write 5L for the last Friday.'],
     ['0 0 * * 5#6', 'Cron "0 0 * * 5#6": day of week "5#6" has 6 after the #, outside 1-5.'],
     ['0 0 L-31 * *', 'Cron "0 0 L-31 * *": day of month "L-31" counts back 31 days, but at most 30 are possible.'],
-    ['H 2 * * *', 'Cron "H 2 * * *": minute "H" needs a job name to be spread by.'],
+    ['H 2 * * *', 'Cron "H 2 * * *": minute "H" needs the name of a job to be spread by: give jobName.'],
     ['@every 5m', 'Cron "@every 5m": alias "@every 5m" is unknown; @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly are known.'],
     ['* * * *', 'Cron "* * * *": has 4 fields, but 5 are expected (minute, hour, day of month, month, day of week), or 6 with a second before them.'],
   ])('%s', (expression, message) => {

@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { compileSchedule, fireTimesBetween, nextFireTimes, previousFireTime } from '../../lib/domain/schedule.js';
 import { InvalidCronExpressionError } from '../../lib/errors/invalid-cron-expression.error.js';
+import { InvalidOptionsError } from '../../lib/errors/invalid-options.error.js';
 import { InvalidTimeZoneError } from '../../lib/errors/invalid-time-zone.error.js';
 import { anExpression } from './cron-arbitrary.js';
 
@@ -10,6 +11,14 @@ const DAY_MS = 86_400_000;
 /** Short for a table: seconds only where there are some. */
 const short = (instant: Date | number | null) =>
   instant === null ? null : new Date(instant).toISOString().replace('.000Z', 'Z').replace(/:00Z$/, 'Z');
+
+function thrownBy(call: () => unknown): unknown {
+  try {
+    return call();
+  } catch (error) {
+    return error;
+  }
+}
 
 describe('at a clock change', () => {
   it.each<[what: string, expression: string, timeZone: string, from: string, to: string, fires: string[]]>([
@@ -102,10 +111,42 @@ describe('the functions with dates', () => {
   it('refuse what is wrong at once', () => {
     expect(() => compileSchedule('0 0 30 2 *', timeZone)).toThrow(InvalidCronExpressionError);
     expect(() => compileSchedule('0 0 * * *', 'Mars/Phobos')).toThrow(InvalidTimeZoneError);
-    expect(() => nextFireTimes('0 0 * * *', { timeZone, from: new Date(NaN), count: 1 })).toThrow(RangeError);
-    expect(() => nextFireTimes('0 0 * * *', { timeZone, from: new Date(0), count: undefined as never })).toThrow(RangeError);
-    expect(() => fireTimesBetween('0 0 * * *', { timeZone, from: new Date(0), to: new Date(NaN) })).toThrow(RangeError);
     expect(() => compileSchedule('0 0 * * *', timeZone).countBetween(0, Infinity)).toThrow(RangeError);
+  });
+
+  it('are those of UTC where no zone is given', () => {
+    expect(nextFireTimes('15 2 * * *', { from: new Date(0), count: 1 }).map(short)).toEqual(['1970-01-01T02:15Z']);
+    expect(short(previousFireTime('15 2 * * *', { before: new Date(0), timeZone: undefined }))).toBe('1969-12-31T02:15Z');
+    expect(fireTimesBetween('15 2 * * *', { from: new Date(0), to: new Date(86_400_000) }).map(short)).toEqual(['1970-01-01T02:15Z']);
+  });
+
+  const from = new Date(0);
+  it.each<[problems: string[], call: () => unknown]>([
+    [['nextFireTimes: options: expected an object with from, count, got undefined'], () => nextFireTimes('0 0 * * *', undefined as never)],
+    [['nextFireTimes: count: expected a whole number, at least 0, got undefined'], () => nextFireTimes('0 0 * * *', { from } as never)],
+    [['nextFireTimes: count: expected a whole number, at least 0, got 1.5'], () => nextFireTimes('0 0 * * *', { from, count: 1.5 })],
+    [
+      ['nextFireTimes: Unknown option "timezone"; did you mean "timeZone"?', 'nextFireTimes: Unknown option "tz"; there are timeZone, jobName, from, count.'],
+      () => nextFireTimes('0 0 * * *', { from, count: 1, timezone: 'UTC', tz: 'UTC' } as never),
+    ],
+    [
+      ['nextFireTimes: expected a cron expression such as "15 2 * * *", got 5', 'nextFireTimes: timeZone: expected an IANA name such as "Europe/Berlin", got 1', 'nextFireTimes: from: expected a valid Date, got "now"'],
+      () => nextFireTimes(5 as never, { from: 'now', count: 1, timeZone: 1 } as never),
+    ],
+    [['previousFireTime: before: expected a valid Date, got Invalid Date'], () => previousFireTime('0 0 * * *', { before: new Date(NaN) })],
+    [['previousFireTime: before: expected a valid Date, got undefined'], () => previousFireTime('0 0 * * *', {} as never)],
+    [
+      ['fireTimesBetween: from: expected a valid Date, got undefined', 'fireTimesBetween: to: expected a valid Date, got 5', 'fireTimesBetween: limit: expected a whole number, at least 0, got -1'],
+      () => fireTimesBetween('0 0 * * *', { to: 5, limit: -1 } as never),
+    ],
+  ])('refuse options that are missing, wrong or unknown: %j', (problems, call) => {
+    const thrown = thrownBy(call);
+    expect(thrown).toBeInstanceOf(InvalidOptionsError);
+    expect((thrown as InvalidOptionsError).problems).toEqual(problems);
+  });
+
+  it('name the option that an H needs', () => {
+    expect(() => nextFireTimes('H 2 * * *', { from, count: 1 })).toThrow('minute "H" needs the name of a job to be spread by: give jobName.');
   });
 
   it('come with a warning where the owner may mean something else', () => {

@@ -170,7 +170,7 @@ describe('SchedulerService.backfill', () => {
     for (const hours of [5, 4]) gates.set(hoursAgo(hours).toISOString(), new Gate());
     const { id } = await scheduler.backfill('open', hoursAgo(5), hoursAgo(0), { maxConcurrent: 2 });
     await Promise.all([...gates.values()].map(({ reached }) => reached));
-    expect(await progress(scheduler, events, id!, ({ running }) => running === 2)).toMatchObject({ state: 'active', overlap: 'allow', maxConcurrent: 2, total: 6, queued: 0, done: 0, left: 4 });
+    expect(await progress(scheduler, events, id!, ({ running }) => running === 2)).toMatchObject({ state: 'active', overlap: 'allow', maxConcurrent: 2, total: 6, queued: 0, done: 0, left: 4, notReached: 0 });
     gates.get(hoursAgo(4).toISOString())!.release();
     // One goes on through all that is left, the other holds its place.
     expect(await progress(scheduler, events, id!, ({ done }) => done === 5)).toMatchObject({ state: 'active', running: 1, left: 0 });
@@ -239,7 +239,7 @@ describe('SchedulerService.cancelBackfill', () => {
     await gate.reached;
     const told = nextEvent(app, 'backfill.cancelled');
     const cancelled = await scheduler.cancelBackfill(id!, { by: 'ops', reason: 'wrong week' });
-    expect(cancelled).toMatchObject({ id, state: 'cancelled', running: 1, done: 0, left: 4, cancelledBy: 'ops', cancelledReason: 'wrong week', cancelledAt: expect.any(Date) });
+    expect(cancelled).toMatchObject({ id, state: 'cancelled', running: 1, done: 0, left: 0, notReached: 4, cancelledBy: 'ops', cancelledReason: 'wrong week', cancelledAt: expect.any(Date) });
     expect(await told).toMatchObject({ id, by: 'ops', reason: 'wrong week', running: 1 });
     const ended = nextRun(app, 'report');
     gate.release();
@@ -353,5 +353,7 @@ describe('SchedulerService.nextFireTimes', () => {
     expect(() => scheduler.nextFireTimes('reprot')).toThrow(UnknownJobError);
     expect(() => scheduler.nextFireTimes('report', { count: 0 })).toThrow(/count: expected at least 1, got 0/);
     expect(() => scheduler.nextFireTimes('report', { from: new Date(NaN), count: 1.5 })).toThrow(InvalidOptionsError);
+    expect(() => scheduler.nextFireTimes('report', { cnt: 2 } as never)).toThrow('nextFireTimes of job "report": Unknown option "cnt"; did you mean "count"?');
+    expect(() => scheduler.nextFireTimes('report', 3 as never)).toThrow('expected an object with count or from, got 3');
   });
 });

@@ -1,7 +1,7 @@
-import { Injectable, type LoggerService } from '@nestjs/common';
-import { Test } from '@nestjs/testing';
+import { Injectable, type LoggerService, type Type } from '@nestjs/common';
+import { Test, type TestingModule } from '@nestjs/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { DistributedCron, DistributedSchedulerModule, type DistributedSchedulerOptions } from '../../lib/index.js';
+import { DistributedCron, DistributedCronHandler, DistributedSchedulerModule, JobRegistry, type DistributedSchedulerOptions } from '../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { withEnvironment } from './support/environment.js';
 
@@ -18,17 +18,22 @@ afterEach(async () => {
 
 /** What an application with these options writes to Nest's Logger while it starts. */
 async function linesOfStart(options: DistributedSchedulerOptions): Promise<string[]> {
+  return [...(await start(Jobs, options)).lines];
+}
+
+/** An application with its lines in the log, which go on. */
+async function start(provider: Type, options: DistributedSchedulerOptions): Promise<{ app: TestingModule; lines: string[] }> {
   const lines: string[] = [];
   const write = (message: unknown, ...rest: unknown[]) => {
     if (rest.at(-1) === 'DistributedScheduler') lines.push(String(message));
   };
   const logger: LoggerService = { log: write, warn: write, error: write, debug: write, verbose: write, fatal: write };
-  const app = await Test.createTestingModule({ imports: [DistributedSchedulerModule.forRoot(options)], providers: [Jobs] })
+  const app = await Test.createTestingModule({ imports: [DistributedSchedulerModule.forRoot(options)], providers: [provider] })
     .setLogger(logger)
     .compile();
   closing.push(() => app.close());
   await app.init();
-  return lines;
+  return { app, lines };
 }
 
 @Injectable()
@@ -100,6 +105,22 @@ describe('at its start the application says', () => {
     expect((await linesOfStart({ connection: database.url })).filter((line) => / is (paused|disabled)/.test(line))).toEqual([]);
   });
 
+  it('no next time of a job that goes on under its former name', async () => {
+    class Before {
+      @DistributedCron('0 3 * * *', { name: 'nightly', owner: 'ops', overlap: 'forbid', missed: 'once' })
+      run() {}
+    }
+    class After {
+      @DistributedCron('0 3 * * *', { name: 'invoices', previously: 'nightly', owner: 'ops', overlap: 'forbid', missed: 'once' })
+      run() {}
+    }
+    await start(Before, { connection: database.url, migrate: true });
+    const { lines } = await start(After, { connection: database.url });
+    expect(lines.filter((line) => line.startsWith('invoices'))).toEqual([
+      'invoices is declared here as "0 3 * * *" (UTC), and goes on as the name "nightly" until the last instance that declares that is gone',
+    ]);
+  });
+
   it('nothing with logging: false', async () => {
     expect(await linesOfStart({ connection: database.url, migrate: true, logging: false })).toEqual([]);
   });
@@ -112,5 +133,31 @@ describe('at its start the application says', () => {
     ]);
     expect(lines[0]).toBe(ofServer[0]);
     expect(lines).toHaveLength(lines.filter((line) => /embedded|next|implicit|Made partitions|Scheduling/.test(line)).length);
+  });
+});
+
+describe('of a job made at run time the log says', () => {
+  it('when it is made and when its schedule changes what is doubtful about it, as at a start', async () => {
+    class Reports {
+      @DistributedCronHandler('report')
+      send() {}
+    }
+    const { app, lines } = await start(Reports, { connection: database.url, migrate: true });
+    const said = () => lines.splice(0).filter((line) => line.startsWith('acme')).map((line) => line.replace(/ on \d{4}-\d\d-\d\d | \(\d{4}-\S*\)$/g, ' … '));
+    said();
+    const jobs = app.get(JobRegistry);
+    await jobs.add({ name: 'acme', cron: '15 2 13 * FRI', timeZone: 'CET', handler: 'report' });
+    expect(said()).toEqual([
+      'acme is scheduled as "15 2 13 * FRI" (CET) from now on',
+      'acme: Cron "15 2 13 * FRI" restricts both the day of month and the day of week; it fires when either of them matches.',
+      expect.stringContaining('acme: Time zone "CET"'),
+    ]);
+    await jobs.update('acme', { data: 1 });
+    expect(said()).toEqual(['acme was updated; it stays scheduled as "15 2 13 * FRI" (CET)']);
+    await jobs.update('acme', { cron: '15 2 * * *', timeZone: 'Europe/Berlin' });
+    expect(said()).toEqual([
+      'acme is scheduled as "15 2 * * *" (Europe/Berlin) from now on; until now as "15 2 13 * FRI" (CET)',
+      'acme: … 02:15 does not exist in Europe/Berlin; it runs at 03:00 … ',
+    ]);
   });
 });

@@ -64,6 +64,27 @@ describe('the boot fails and names both places for', () => {
     ]);
   });
 
+  it('two methods with one name, also where one of them has another problem', async () => {
+    @Injectable()
+    class Reports {
+      @DistributedCron('0 25 * * *', { name: 'daily-report' })
+      daily() {}
+
+      @DistributedCron(SELDOM, { name: 'daily-report' })
+      report() {}
+
+      @DistributedCron(SELDOM, { name: 5 as never })
+      @DistributedCron(SELDOM, { name: 5 as never })
+      nameless() {}
+    }
+    expect(await problemsOf({ providers: [Reports] })).toEqual([
+      'Reports.daily: job "daily-report": Cron "0 25 * * *": hour 25 is outside 0-23.',
+      'Job "daily-report" is declared by both Reports.daily and Reports.report; names must be unique.',
+      'Reports.nameless: name: expected a text, got 5',
+      'Reports.nameless: name: expected a text, got 5',
+    ]);
+  });
+
   it('two subclasses of a base that names the job', async () => {
     abstract class Sync {
       @DistributedCron(SELDOM, { name: 'sync' })

@@ -105,6 +105,17 @@ describe('runJob', () => {
     await expect(runJob(app, 'told', { fireTime })).rejects.toThrow('told of 2026-01-01T03:00:00.000Z cannot be run: it is taken.');
   });
 
+  it('refuses an instant at which the job does not fire, and names the nearest', async () => {
+    const app = await appWith('exact', () => {});
+    const at = (fireTime: unknown) => runJob(app, 'exact', { fireTime } as never);
+    await expect(at(new Date('2026-01-01T03:00:01Z'))).rejects.toThrow(
+      'Job "exact" does not fire at 2026-01-01T03:00:01.000Z; the nearest fire times are 2026-01-01T03:00:00.000Z and 2026-01-01T04:00:00.000Z.',
+    );
+    await expect(at(new Date('2026-01-01T03:00:00.001Z'))).rejects.toThrow('2026-01-01T03:00:00.000Z');
+    for (const wrong of [new Date(NaN), '2026-01-01T03:00:00Z']) await expect(at(wrong)).rejects.toThrow('fireTime: expected a valid Date, got ');
+    expect(await database.query(`select from job_runs where job_name = 'exact'`)).toEqual([]);
+  });
+
   it('says which jobs there are', async () => {
     const app = await appWith('known', () => {});
     await expect(runJob(app, 'unknown')).rejects.toThrow('There is no job "unknown"; there are known.');

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
 import type { TestingModule } from '@nestjs/testing';
 import {
@@ -135,6 +135,35 @@ describe('a job made at run time', () => {
   });
 });
 
+describe('the instance that is asked', () => {
+  const job = { name: 'acme', cron: '0 4 * * *', handler: 'report' };
+
+  it('knows of each change once the call has resolved', async () => {
+    // So slow that it would not look by itself.
+    const registry = (await startApp(database, { providers: [reportsOf('one')] }, { pollInterval: '1m' })).get(JobRegistry);
+    for (let round = 0; round < 3; round++) {
+      await registry.add(job);
+      expect(registry.names()).toContain('acme');
+      await registry.update('acme', { cron: '0 5 * * *', data: round });
+      expect(registry.get('acme')!.definition).toMatchObject({ data: round, schedule: { expression: '0 5 * * *' } });
+      await registry.remove('acme');
+      expect(registry.names()).not.toContain('acme');
+    }
+  });
+
+  it('waits for nothing where it takes no part, or has not the handler', async () => {
+    await replica('other');
+    const waited = jest.spyOn(globalThis, 'setInterval');
+    for (const options of [{ enabled: false }, {}]) {
+      const app = await startApp(database, { providers: options.enabled === false ? [reportsOf('one')] : [] }, options);
+      waited.mockClear();
+      await app.get(JobRegistry).add({ ...job, name: `acme ${options.enabled}` });
+      expect(waited.mock.calls.filter(([, millis]) => millis === 2_000)).toEqual([]);
+    }
+    waited.mockRestore();
+  });
+});
+
 describe('making one', () => {
   let registry: JobRegistry;
   beforeEach(async () => {
@@ -154,6 +183,20 @@ describe('making one', () => {
     expect(await database.query('select name from job_schedule')).toEqual([{ name: 'declared' }]);
   });
 
+  it('names the options that there are, for a job made at run time', async () => {
+    const refusal = async (job: object) => (await registry.add({ name: 'acme', cron: '0 4 * * *', handler: 'report', ...job } as never).catch((error: unknown) => error) as InvalidOptionsError).problems;
+    const place = 'JobRegistry.add: job "acme": ';
+    expect(await refusal({ crno: '0 4 * * *', cron: undefined })).toEqual([
+      `${place}Unknown option "crno"; did you mean "cron"?`,
+      `${place}cron: expected a cron expression such as "15 2 * * *", got undefined.`,
+    ]);
+    expect(await refusal({ handlre: 'report' })).toEqual([`${place}Unknown option "handlre"; did you mean "handler"?`]);
+    const [unlike] = await refusal({ payload: 1 });
+    expect(unlike).toContain(`${place}Unknown option "payload"; there are name, cron, handler, data, owner, `);
+    expect(unlike).not.toContain('previously');
+    expect(await refusal({ previously: 'other' })).toEqual([`${place}previously: only for jobs that the code declares.`]);
+  });
+
   it('refuses one that could be caught up when its history is gone', async () => {
     const app = await startApp(database, { providers: [reportsOf('forgetful')] }, { retention: '3d' });
     const job = { name: 'acme', cron: '0 4 * * *', handler: 'report', catchUpWindow: '7d' } as const;
@@ -170,6 +213,20 @@ describe('making one', () => {
     await expect(registry.remove('nobody')).rejects.toThrow('There is no job "nobody".');
     await expect(registry.update('acme', { cron: 'never' })).rejects.toThrow('JobRegistry.update: job "acme": ');
     expect(await database.query('select cron from job_schedule order by name')).toEqual([{ cron: '0 4 * * *' }, { cron: '0 3 * * *' }]);
+  });
+
+  it('refuses changes that would come to nothing', async () => {
+    await registry.add({ name: 'acme', cron: '0 4 * * *', handler: 'report' });
+    const refusal = (changes: unknown) => registry.update('acme', changes as never).catch((error: unknown) => error);
+    expect(await refusal(undefined)).toMatchObject({
+      problems: ['JobRegistry.update: job "acme": expected an object with what is to change, such as { cron }, got undefined.'],
+    });
+    expect(await refusal([])).toBeInstanceOf(InvalidOptionsError);
+    expect(await refusal({ name: 'zz', data: 1 })).toMatchObject({
+      problems: ['JobRegistry.update: job "acme": name: a job keeps its name; add one that is named "zz" and remove this one.'],
+    });
+    await registry.update('acme', { name: 'acme', data: 2 } as never);
+    expect(registry.get('acme')!.definition.data).toBe(2);
   });
 
   it('of ten at the same moment under one name makes one', async () => {

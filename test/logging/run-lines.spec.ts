@@ -5,6 +5,17 @@ import { wordingOf } from '../../lib/logging/wording.js';
 const RUN = { jobName: 'export', fireTime: new Date('2026-03-10T02:15:00Z'), attempt: 2 };
 const NO = { name: 'Error', message: 'no', stack: null };
 
+describe('what the log says about a job’s schedule', () => {
+  const JOB = { type: 'job.scheduled', jobName: 'report', schedule: '"0 3 * * *" (UTC)' } as const;
+  it.each<[SchedulerFact, string]>([
+    [{ ...JOB, was: null, updated: false }, 'report is scheduled as "0 3 * * *" (UTC) from now on'],
+    [{ ...JOB, was: '"0 4 * * *" (UTC)', updated: false }, 'report is scheduled as "0 3 * * *" (UTC) from now on; until now as "0 4 * * *" (UTC)'],
+    [{ ...JOB, was: null, updated: true }, 'report was updated; it stays scheduled as "0 3 * * *" (UTC)'],
+  ])('%j', (fact, text) => {
+    expect(wordingOf({ at: new Date(), ...fact })).toMatchObject({ level: 'log', text });
+  });
+});
+
 describe('what the log says about a run’s time and end', () => {
   it.each<[SchedulerFact, string, string]>([
     [{ type: 'run.overBudget', ...RUN, budgetMs: 1_200_000, runningMs: 1_200_003 }, 'warn', 'export of 2026-03-10T02:15:00.000Z attempt 2 takes longer than its budget of 20m, and goes on'],

@@ -37,7 +37,7 @@ beforeEach(() => {
   followed = new FollowedSchedules({ jobDefaults: {}, retentionMs: null } as ResolvedSchedulerOptions, known, timelines, events);
 });
 
-const tell = () => told.splice(0).map((event) => [event.type, ...('was' in event ? [event.schedule, event.was] : [])]);
+const tell = () => told.splice(0).map((event) => [event.type, ...('was' in event ? [event.schedule, event.was, ...(event.updated ? ['updated'] : [])] : [])]);
 const expressionOf = (name: string) => timelines.get(name)?.job.schedule.expression;
 
 describe('the schedules an instance follows', () => {
@@ -83,7 +83,7 @@ describe('the schedules an instance follows', () => {
     followed.take(stored(2, 2));
     expect(tell()).toEqual([
       ['job.scheduled', '"0 3 * * *" (UTC)', null],
-      ['job.scheduled', '"0 3 * * *" (UTC)', null],
+      ['job.scheduled', '"0 3 * * *" (UTC)', null, 'updated'],
     ]);
     expect(timelines.get('made')!.job.data).toBe(2);
   });
