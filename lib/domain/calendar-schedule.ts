@@ -2,8 +2,8 @@ import { InvalidCalendarError } from '../errors/invalid-calendar.error.js';
 import type { Calendar } from './calendar.js';
 import type { ClockChange } from './clock-change-preview.js';
 import type { DayFields } from './cron-days.js';
-import type { Schedule } from './schedule.js';
 import type { OffsetPeriod, TimeZone } from './time-zone.js';
+import type { Schedule } from './zoned-schedule.js';
 
 const DAY_MS = 86_400_000;
 

@@ -1,4 +1,4 @@
-import type { Explanation, ExplainedJob, ExplanationFacts, ExplanationKind } from './explanation.js';
+import type { Explanation, ExplainedJob, ExplanationFacts, ExplanationKind } from './explanation-facts.js';
 import { formatDuration } from './duration.js';
 
 /** Why a planned time did not run, or does not yet. */

@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
-import { explanationOf, type Explanation, type ExplanationFacts } from '../domain/explanation.js';
+import type { Explanation, ExplanationFacts } from '../domain/explanation-facts.js';
+import { explanationOf } from '../domain/explanation.js';
 import { compileSchedule } from '../domain/schedule.js';
 import { given, instant, jobNameOf } from '../options/operation-rules.js';
 import { ExplainStore, type StoredSchedule } from '../store/explain.store.js';

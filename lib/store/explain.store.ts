@@ -1,4 +1,4 @@
-import type { ExplainedJob, ExplainedRow, ExplainedStart, ExplanationFacts } from '../domain/explanation.js';
+import type { ExplainedJob, ExplainedRow, ExplainedStart, ExplanationFacts } from '../domain/explanation-facts.js';
 import type { RunKey } from '../domain/run.js';
 import { isOff } from './flag-off.js';
 import type { JobRun } from './job-run.entity.js';
