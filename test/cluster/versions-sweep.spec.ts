@@ -9,7 +9,7 @@ import type { Replica } from './harness/replica.js';
 /** For a long run: `FUZZ_ROUNDS=20 FUZZ_SEED=100`. */
 const ROUNDS = Number(process.env.FUZZ_ROUNDS ?? 1);
 const SEED = Number(process.env.FUZZ_SEED ?? 1);
-const STEPS = Number(process.env.FUZZ_STEPS ?? 15);
+const STEPS = Number(process.env.FUZZ_STEPS ?? 9);
 
 const job = (cron: string, name = 'job', previously?: string[]): ReplicaPlan => ({
   jobs: [{ name, cron, missed: 'all', lateAfter: '3s', ...(previously && { previously }), steps: [{ effect: 'x' }] }],
