@@ -1,5 +1,6 @@
 import type { CatchUpPlan, HeldSpan } from '../domain/catch-up.js';
 import type { JobDefinition } from '../domain/job-definition.js';
+import type { SkipReason } from '../domain/run.js';
 import type { DecidedSpan } from '../domain/undecided.js';
 import { decidedSpans, insertDecisions, type Decision } from './decided-rows.js';
 import type { EarlierHold } from './job-schedule.entity.js';
@@ -82,6 +83,34 @@ export class CatchUpStore {
     ];
     const written = await insertDecisions(query, this.database.tables, decisions);
     if (written < decisions.length) throw new Overtaken();
+    const standsIn = run[0] ?? record.findLast(({ reason }) => reason === SUPERSEDED)?.until;
+    if (job.missed === 'once' && standsIn !== undefined) await this.supersede(query, job, standsIn);
+  }
+
+  /**
+   * Of what an earlier catch-up left to run and nobody has begun, the newest stands in for all. What a claim has in hand
+   * is let begin: waiting for it here, with the job's row held, could wait for ever.
+   */
+  private async supersede(query: Query, job: JobDefinition, newest: number): Promise<void> {
+    const { jobRuns } = this.database.tables;
+    await query(
+      `update ${jobRuns} run
+       set    status = 'cancelled',
+              reason = '${SUPERSEDED}',
+              next_attempt_at = null,
+              finished_at = clock_timestamp()
+       from  (select job_name, fire_time
+              from   ${jobRuns}
+              where  job_name = $1
+              and    fire_time < $2
+              and    status = 'queued'
+              and    trigger = 'catch-up'
+              and    attempt = 0
+              for    update skip locked) older
+       where  run.job_name = older.job_name
+       and    run.fire_time = older.fire_time`,
+      [job.name, new Date(newest).toISOString()],
+    );
   }
 
   private async advance(query: Query, job: JobDefinition, until: number): Promise<void> {
@@ -94,6 +123,8 @@ export class CatchUpStore {
     );
   }
 }
+
+const SUPERSEDED: SkipReason = 'missed: superseded by a newer one';
 
 interface ScheduleRow {
   decided_until: Date;

@@ -80,7 +80,7 @@ export class JobScheduleStore {
       );
       const [clock] = await query<{ now: Date; may_be_back: boolean }>(
         `select clock_timestamp() as now,
-                clock_timestamp() < pg_postmaster_start_time() + 2 * $1 * interval '1 millisecond'
+                clock_timestamp() < pg_postmaster_start_time() + 2 * $1::float8 * interval '1 millisecond'
                   and exists (select from ${this.database.tables.jobInstances} where alive_until <= clock_timestamp()) as may_be_back`,
         [presence?.aliveMs ?? 0],
       );

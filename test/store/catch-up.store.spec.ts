@@ -74,6 +74,35 @@ describe('G9 catch-up', () => {
     expect(decided[0]!.gap_count).toBe((decided[0]!.fire_time.getTime() - fires(8).getTime()) / 10_000 + 1);
   });
 
+  it('cancels what an earlier catch-up left to run and nobody began, when a newer one stands in', async () => {
+    const job = aJob('job', '*/10 * * * * *', { missed: 'once', lateAfterMs: 0 });
+    const [due, left, begun, from] = [20, 19, 18, 9].map(fires) as [Date, Date, Date, Date];
+    await registered(job, from);
+    await insertRun(stores.test, 'job', due, 'queued');
+    await insertRun(stores.test, 'job', left, 'queued');
+    await insertRun(stores.test, 'job', begun, 'running');
+    await stores.test.query(`update job_runs set trigger = 'catch-up' where fire_time <> $1`, [due]);
+    await decide(job, from);
+    const earlier = await stores.test.query(
+      `select fire_time, status, reason, finished_at is not null as finished from job_runs where fire_time <= $1 order by fire_time`,
+      [begun],
+    );
+    expect(earlier).toEqual([
+      { fire_time: due, status: 'queued', reason: 'test', finished: false },
+      { fire_time: left, status: 'cancelled', reason: 'missed: superseded by a newer one', finished: true },
+      { fire_time: begun, status: 'running', reason: 'test', finished: false },
+    ]);
+  });
+
+  it('leaves to run what an earlier catch-up left, where all are to run', async () => {
+    const [left, from] = [fires(20), fires(6)];
+    await registered(JOB, from);
+    await insertRun(stores.test, 'job', left, 'queued');
+    await stores.test.query(`update job_runs set trigger = 'catch-up'`);
+    await decide(JOB, from);
+    expect((await rows())[0]).toMatchObject({ fire_time: left, status: 'queued' });
+  });
+
   it('a gap that is recorded is decided: nobody decides it again', async () => {
     const job = aJob('job', '*/10 * * * * *', { missed: 'skip', lateAfterMs: 5_000 });
     await registered(job, fires(9));
