@@ -176,21 +176,21 @@ export function startWaiting(tables: Tables, candidates: string, instanceId: str
               'finishedAt', run.finished_at,
               'status', run.status,
               'error', run.error) end
-     from  (select waiting.*, seen.trigger, seen.beside, seen.backfill_id, kind.alone,
+     from  (select ready.*, row_number() over (partition by ready.concurrency_group order by ready.precedence, ready.fire_time) as group_turn
+     from  (select waiting.*, seen.trigger, seen.beside, seen.backfill_id, kind.alone, ${precedence('seen')} as precedence,
                    row_number() over (partition by waiting.job_name, kind.alone order by ${precedence('seen')}, waiting.fire_time) as turn,
-                   row_number() over (partition by seen.backfill_id order by waiting.fire_time) as backfill_turn,
-                   row_number() over (partition by waiting.concurrency_group order by ${precedence('seen')}, waiting.fire_time) as group_turn
+                   row_number() over (partition by seen.backfill_id order by waiting.fire_time) as backfill_turn
             from   ${recordset(candidates, 'waiting')}
             join   ${jobRuns} seen on seen.job_name = waiting.job_name and seen.fire_time = waiting.fire_time and seen.attempt = waiting.attempt
                      and seen.status in ('queued', 'failed', 'orphaned')
-            cross  join lateral (select ${runsAlone('seen', 'waiting.overlap')} as alone) kind) candidate
+            cross  join lateral (select ${runsAlone('seen', 'waiting.overlap')} as alone) kind) ready
+     where (not ready.alone or ready.turn = 1 and ${nothingInTheWay(tables, 'ready.job_name')})
+     and    ${hasPlaceBeside(tables, 'ready')}
+     and    ${backfillHasPlace(tables, 'ready')}
+     and    ${leavesTheWayFree(tables, 'ready', 'ready.place_needed_at')}) candidate
      where  run.job_name = candidate.job_name
      and    run.fire_time = candidate.fire_time
-     and    (not candidate.alone or candidate.turn = 1 and ${nothingInTheWay(tables, 'candidate.job_name')})
-     and    ${hasPlaceBeside(tables, 'candidate')}
      and    ${groupHasPlace(tables, 'candidate')}
-     and    ${backfillHasPlace(tables, 'candidate')}
-     and    ${leavesTheWayFree(tables, 'candidate', 'candidate.place_needed_at')}
      and    run.status in ('queued', 'failed', 'orphaned')
      and    run.next_attempt_at <= clock_timestamp()
      and    run.fire_time <= clock_timestamp()

@@ -173,12 +173,12 @@ export class ReaperStore {
     const { jobRuns, jobSchedule, jobFlags } = tables;
     return this.query(
       `select waiting.job_name as "jobName", waiting.fire_time as "fireTime", waiting.attempt, waiting.trigger, waiting.beside
+       from  (select ready.*, row_number() over (partition by ready.concurrency_group order by ready.precedence, ready.fire_time) as group_turn
        from  (select run.job_name, run.fire_time, run.attempt, run.next_attempt_at, run.trigger, run.beside, run.backfill_id, known.parallel, known.concurrency_group, known.group_limit,
                      kind.*,
                      least(case when kind.alone and known.overlap <> 'allow' then known.next_due_at end, $4::timestamptz) as place_needed_at,
                      row_number() over (partition by run.job_name, kind.alone order by kind.precedence, run.fire_time) as turn,
-                     row_number() over (partition by run.backfill_id order by run.fire_time) as backfill_turn,
-                     row_number() over (partition by known.concurrency_group order by kind.precedence, run.fire_time) as group_turn
+                     row_number() over (partition by run.backfill_id order by run.fire_time) as backfill_turn
               from   ${jobRuns} run
               join   unnest($1::text[], $2::text[], $5::timestamptz[], $6::text[], $7::integer[], $8::text[], $9::integer[])
                        as known (job_name, overlap, next_due_at, flag, parallel, concurrency_group, group_limit) on known.job_name = run.job_name
@@ -187,12 +187,12 @@ export class ReaperStore {
               and    run.next_attempt_at <= clock_timestamp()
               and    run.fire_time <= clock_timestamp()
               and    not ${isHeld(jobSchedule, 'run.job_name')}
-              and    not ${isOff(jobFlags, 'known.flag')}) waiting
-       where (not waiting.alone or waiting.turn = 1 and ${nothingInTheWay(tables, 'waiting.job_name')})
-       and    ${hasPlaceBeside(tables, 'waiting')}
-       and    ${groupHasPlace(tables, 'waiting')}
-       and    ${backfillHasPlace(tables, 'waiting')}
-       and    ${leavesTheWayFree(tables, 'waiting', 'waiting.place_needed_at')}
+              and    not ${isOff(jobFlags, 'known.flag')}) ready
+       where (not ready.alone or ready.turn = 1 and ${nothingInTheWay(tables, 'ready.job_name')})
+       and    ${hasPlaceBeside(tables, 'ready')}
+       and    ${backfillHasPlace(tables, 'ready')}
+       and    ${leavesTheWayFree(tables, 'ready', 'ready.place_needed_at')}) waiting
+       where  ${groupHasPlace(tables, 'waiting')}
        order  by waiting.precedence, waiting.next_attempt_at, waiting.fire_time
        limit  $3`,
       [

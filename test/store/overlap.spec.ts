@@ -202,4 +202,16 @@ describe('a concurrency group', () => {
     const asked = ['b', 'c'].map((jobName) => ({ ...{ jobName, fireTime: secondsAgo(20), attempt: 0 }, overlap: 'forbid' as const, leaseMs: 60_000, group: 'exports', groupLimit: 2 }));
     expect((await stores.claims.claimWaiting(asked, 'B')).answers.map(({ jobName }) => jobName)).toEqual(['b']);
   });
+
+  it('gives no place to what cannot start, and goes on with what can', async () => {
+    await verdicts([inGroup('a', 50)]);
+    for (const [job, back] of [['a', 40], ['a', 30], ['b', 20]] as const) {
+      await stores.test.query(`insert into job_runs (job_name, fire_time, status, trigger, next_attempt_at) values ($1, $2, 'queued', 'schedule', now())`, [job, secondsAgo(back)]);
+    }
+    const known = ['a', 'b'].map((name) => ({ name, maxAttempts: 3, overlap: 'queue' as const, parallel: 1, concurrencyGroup: { name: 'exports', limit: 2 } }));
+    expect((await stores.reaper.waiting(known, 10)).map(({ jobName }) => jobName)).toEqual(['b']);
+    const asked = [['a', 40], ['a', 30], ['b', 20]] as const;
+    const candidates = asked.map(([jobName, back]) => ({ jobName, fireTime: secondsAgo(back), attempt: 0, overlap: 'queue' as const, leaseMs: 60_000, group: 'exports', groupLimit: 2 }));
+    expect((await stores.claims.claimWaiting(candidates, 'B')).answers.map(({ jobName }) => jobName)).toEqual(['b']);
+  });
 });
