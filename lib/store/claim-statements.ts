@@ -55,7 +55,7 @@ export function insertDue(tables: Tables, candidates: string, instanceId: string
          where  due.overlap = 'queue'
          and    other.job_name = due.job_name
          and    other.status = 'queued'
-         and    not ${isAskedFor('other')}) line
+         and    other.trigger = 'schedule') line
        left   join ${jobSchedule} schedule on schedule.name = due.job_name
        left   join ${jobRuns} run on run.job_name = due.job_name and run.fire_time = due.fire_time
      ),
@@ -93,10 +93,18 @@ export function insertDue(tables: Tables, candidates: string, instanceId: string
        from   placed
      ),
      admitted as (
-       select judged.*,
-              case when verdict = 'claimed' and not ${groupHasPlace(tables, 'judged')} then 'waiting' else verdict end as admission
-       from  (select judged.*, row_number() over (partition by concurrency_group, verdict order by starts_at, job_name, fire_time) as group_turn
-              from   judged) judged
+       select placeless.*,
+              case
+                when placeless and overlap = 'queue' then 'queued'
+                when placeless then 'waiting'
+                -- The first of its line waits in it, too.
+                when overlap = 'queue' and verdict = 'queued' and first_is_placeless and turn > queue_limit then 'skipped'
+                else verdict
+              end as admission
+       from  (select placeless.*, bool_or(placeless) over (partition by job_name, overlap) as first_is_placeless
+              from  (select judged.*, verdict = 'claimed' and not ${groupHasPlace(tables, 'judged')} as placeless
+                     from  (select judged.*, row_number() over (partition by concurrency_group, verdict order by starts_at, job_name, fire_time) as group_turn
+                            from   judged) judged) placeless) placeless
      ),
      -- What waits of an earlier occurrence gives way to the newest one; what runs is told to stop, and keeps its lease until it has.
      replaced as (

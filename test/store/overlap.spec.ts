@@ -61,6 +61,18 @@ describe('overlap: queue', () => {
     expect(await startWaiting('queue')).toEqual([secondsAgo(40)]);
   });
 
+  it('has its limit for itself: what is caught up after an outage takes no place of it', async () => {
+    await claim([50], QUEUE);
+    await stores.test.query(
+      `insert into job_runs (job_name, fire_time, status, trigger, next_attempt_at)
+       select 'job', $1::timestamptz - n * interval '1 hour', 'queued', 'catch-up', now() from generate_series(1, 5) n`,
+      [secondsAgo(50)],
+    );
+    expect(await claim([40, 30, 20], QUEUE)).toEqual(['queued', 'queued', 'overlap: the queue is full']);
+    await end();
+    expect(await startWaiting('queue')).toEqual([secondsAgo(40)]);
+  });
+
   it('of a batch starts the first, and lets the others wait', async () => {
     expect(await claim([50, 40, 30, 20], QUEUE)).toEqual(['claimed', 'queued', 'queued', 'overlap: the queue is full']);
   });
@@ -213,5 +225,15 @@ describe('a concurrency group', () => {
     const asked = [['a', 40], ['a', 30], ['b', 20]] as const;
     const candidates = asked.map(([jobName, back]) => ({ jobName, fireTime: secondsAgo(back), attempt: 0, overlap: 'queue' as const, leaseMs: 60_000, group: 'exports', groupLimit: 2 }));
     expect((await stores.claims.claimWaiting(candidates, 'B')).answers.map(({ jobName }) => jobName)).toEqual(['b']);
+  });
+
+  it('that is full lets a job with a line wait in it, in the order of the fire times and up to its limit', async () => {
+    await verdicts([inGroup('a', 60), inGroup('b', 60)]);
+    const inLine = (seconds: number) => ({ ...inGroup('c', seconds), overlap: 'queue' as const, queueLimit: 2 });
+    expect(await verdicts([inLine(50), inLine(40), inLine(30)])).toEqual(['queued', 'queued', 'skipped']);
+    const known = [{ name: 'c', maxAttempts: 3, overlap: 'queue' as const, parallel: 1, concurrencyGroup: { name: 'exports', limit: 2 } }];
+    expect(await stores.reaper.waiting(known, 10)).toEqual([]);
+    await stores.test.query(`update job_runs set status = 'done' where job_name = 'a'`);
+    expect((await stores.reaper.waiting(known, 10)).map(({ fireTime }) => fireTime)).toEqual([secondsAgo(50)]);
   });
 });
