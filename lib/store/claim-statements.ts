@@ -82,7 +82,7 @@ export function insertDue(tables: Tables, candidates: string, instanceId: string
                 when overlap = 'replace' and in_line then 'queued'
                 when overlap <> 'replace' and busy_since <= starts_at then 'skipped'
                 when busy_since is not null then 'waiting'
-                when asked_for and parallel = 1 then 'queued'
+                when asked_for and turn > parallel - running then 'queued'
                 when overlap <> 'replace' and turn > parallel - running then 'waiting'
                 else 'claimed'
               end as verdict,

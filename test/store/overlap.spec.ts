@@ -173,6 +173,19 @@ describe('what a person asked for', () => {
       expect(await startWaiting(overlap)).toEqual([secondsAgo(10)]);
     }
   });
+
+  it('nor does it where several may run beside each other', async () => {
+    await claim([50], { overlap: 'allow', parallel: 2 });
+    await beganLongAgo();
+    await stores.test.query(
+      `insert into job_runs (job_name, fire_time, status, trigger, claimed_by, attempt, started_at, lease_until)
+       values ('job', $1::timestamptz + interval '5 milliseconds', 'running', 'manual', 'A', 1, now() - interval '1 hour', now() + interval '1 minute')`,
+      [secondsAgo(3_600)],
+    );
+    expect(await claim([20, 10], { overlap: 'allow', parallel: 2 })).toEqual(['queued', 'queued']);
+    await stores.test.query(`update job_runs set status = 'done' where trigger = 'manual'`);
+    expect(await startWaiting('allow', 2)).toEqual([secondsAgo(20)]);
+  });
 });
 
 describe('a concurrency group', () => {
