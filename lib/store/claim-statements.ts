@@ -48,7 +48,7 @@ export function insertDue(tables: Tables, candidates: string, instanceId: string
          and    other.job_name = due.job_name
          and    other.status = 'running'
          and    other.lease_until > clock.now
-         and    not other.beside) busy
+         and    (due.overlap = 'allow' or not other.beside)) busy
        cross  join lateral (
          select count(*) as queued
          from   ${jobRuns} other

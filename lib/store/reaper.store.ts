@@ -174,7 +174,7 @@ export class ReaperStore {
     return this.query(
       `select waiting.job_name as "jobName", waiting.fire_time as "fireTime", waiting.attempt, waiting.trigger, waiting.beside
        from  (select ready.*, row_number() over (partition by ready.concurrency_group order by ready.precedence, ready.fire_time) as group_turn
-       from  (select run.job_name, run.fire_time, run.attempt, run.next_attempt_at, run.trigger, run.beside, run.backfill_id, known.parallel, known.concurrency_group, known.group_limit,
+       from  (select run.job_name, run.fire_time, run.attempt, run.next_attempt_at, run.trigger, run.beside, run.backfill_id, known.overlap, known.parallel, known.concurrency_group, known.group_limit,
                      kind.*,
                      least(case when kind.alone and known.overlap <> 'allow' then known.next_due_at end, $4::timestamptz) as place_needed_at,
                      row_number() over (partition by run.job_name, kind.alone order by kind.precedence, run.fire_time) as turn,

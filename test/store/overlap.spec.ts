@@ -147,6 +147,22 @@ describe('overlap: allow, with maxParallel', () => {
     expect(await claim([10], TWO)).toEqual(['claimed']);
   });
 
+  it('holds for what a person asks for, which costs no occurrence either', async () => {
+    await claim([50, 40], TWO);
+    await beganLongAgo();
+    await stores.test.query(
+      `insert into job_runs (job_name, fire_time, status, trigger, beside, next_attempt_at)
+       values ('job', $1::timestamptz + interval '5 milliseconds', 'queued', 'manual', true, now())`,
+      [secondsAgo(30)],
+    );
+    expect(await startWaiting('allow', 2)).toEqual([]);
+    const asked = { jobName: 'job', fireTime: new Date(secondsAgo(30).getTime() + 5), attempt: 0, overlap: 'allow' as const, parallel: 2, leaseMs: 60_000 };
+    expect((await stores.claims.claimWaiting([asked], 'B')).answers).toEqual([]);
+    await stores.test.query(`update job_runs set status = 'done' where fire_time = $1`, [secondsAgo(50)]);
+    expect(await startWaiting('allow', 2)).toEqual([asked.fireTime]);
+    expect(await claim([20], TWO)).toEqual(['queued']);
+  });
+
   it('holds for what waits, too, in the claim itself', async () => {
     await claim([50], TWO);
     const waiting = [40, 30, 20].map((seconds) => ({ jobName: 'job', fireTime: secondsAgo(seconds), attempt: 0 }));
