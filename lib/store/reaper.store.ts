@@ -43,6 +43,7 @@ export interface ReapedRun extends RunKey {
   readonly status: 'orphaned' | 'dead' | 'cancelled';
   readonly attempt: number;
   readonly claimedBy: string;
+  readonly reason: string;
   /** How long the lease had been over, in milliseconds. */
   readonly overdueMs: number;
 }
@@ -112,7 +113,7 @@ export class ReaperStore {
    */
   async reap(jobs: readonly KnownJob[], limit: number): Promise<ReapedRun[]> {
     const { jobRuns } = this.database.tables;
-    const rows = await this.query<{ job_name: string; fire_time: Date; status: ReapedRun['status']; attempt: number; claimed_by: string; overdue_ms: number }>(
+    const rows = await this.query<{ job_name: string; fire_time: Date; status: ReapedRun['status']; attempt: number; claimed_by: string; reason: string; overdue_ms: number }>(
       `with known as (
          select *
          from   unnest($1::text[], $2::integer[]) as known (job_name, max_attempts)
@@ -147,7 +148,7 @@ export class ReaperStore {
        and    run.status = 'running'
        and    run.attempt = expired.attempt
        and    run.lease_until <= clock_timestamp()
-       returning run.job_name, run.fire_time, run.status, run.attempt, run.claimed_by,
+       returning run.job_name, run.fire_time, run.status, run.attempt, run.claimed_by, run.reason,
                  extract(epoch from clock_timestamp() - run.lease_until)::float8 * 1000 as overdue_ms`,
       [jobs.map(({ name }) => name), jobs.map(({ maxAttempts }) => maxAttempts), limit],
     );
@@ -157,6 +158,7 @@ export class ReaperStore {
       status: row.status,
       attempt: row.attempt,
       claimedBy: row.claimed_by,
+      reason: row.reason,
       overdueMs: row.overdue_ms,
     }));
   }

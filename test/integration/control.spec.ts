@@ -61,6 +61,19 @@ async function until(fact: () => boolean): Promise<void> {
   }
 }
 
+describe('a cancelled run whose process is gone', () => {
+  it('ends as cancelled, which is told like every other end', async () => {
+    const one = await app(NEVER_DUE, {});
+    const cancelled = nextEvent(one, 'run.cancelled');
+    await database.query(
+      `insert into job_runs (job_name, fire_time, status, trigger, claimed_by, attempt, started_at, lease_until, cancel_requested_at, cancel_reason)
+       values ('export', date_trunc('second', now()), 'running', 'schedule', 'gone', 1, now(), now() - interval '1 second', now(), 'cancelled by ops')`,
+    );
+    expect(await cancelled).toMatchObject({ jobName: 'export', attempt: 1, reason: 'cancelled by ops; the lease of gone ran out' });
+    expect(await runs()).toMatchObject([{ status: 'cancelled' }]);
+  });
+});
+
 describe('run now', () => {
   it('runs at once also in the last free slot: it is no backlog', async () => {
     const one = await app(NEVER_DUE, {}, { maxConcurrentRuns: 2 }, true);
