@@ -39,6 +39,7 @@ function waiting({ row, job, now, inTheWay }: ExplanationFacts): string {
   if (row!.nextAttemptAt && row!.nextAttemptAt > now) return `${began}, at ${iso(row!.nextAttemptAt)}.`;
   if (job?.instances === 0) return `${began}, but no live instance knows the job.`;
   if (inTheWay) return `${began}: the run of ${iso(inTheWay.fireTime)} is under way on ${inTheWay.instanceId}.`;
+  if (job?.fullGroup) return `${began}: its concurrency group "${job.fullGroup.name}" has ${job.fullGroup.limit} runs under way, as many as it may.`;
   return `${began}: for an instance with room for it.`;
 }
 

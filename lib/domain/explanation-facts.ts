@@ -37,6 +37,8 @@ export interface ExplainedJob {
   readonly flagOff: FlagOffPolicy;
   /** The table has it as off. */
   readonly flagIsOff: boolean;
+  /** Its concurrency group, when that has no place left. */
+  readonly fullGroup?: { readonly name: string; readonly limit: number } | null;
   readonly yieldsTo: string | null;
   readonly removedAt: Date | null;
   /** How many live instances can run it. */

@@ -87,8 +87,9 @@ export class ReaperService {
     return this.jobs.runnable().map(({ definition }) => definition);
   }
 
-  private report({ jobName, fireTime, attempt, status, claimedBy, overdueMs }: ReapedRun): void {
+  private report({ jobName, fireTime, attempt, status, claimedBy, reason, overdueMs }: ReapedRun): void {
     this.events.emit({ type: 'run.orphaned', jobName, fireTime, attempt, claimedBy, overdueMs });
+    if (status === 'cancelled') return this.events.emit({ type: 'run.cancelled', jobName, fireTime, attempt, reason });
     if (status !== 'dead') return;
     const message = `The lease of ${claimedBy} ran out in the last attempt.`;
     this.events.emit({ type: 'run.dead', jobName, fireTime, attempt, error: { name: 'LeaseExpired', message, stack: null } });

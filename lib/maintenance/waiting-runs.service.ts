@@ -43,7 +43,7 @@ export class WaitingRuns {
     );
     const backlog = backlogRoom(slots, this.runs.taken, nextDueAt - this.time.now());
     // Live ones come first: what is behind them has the room that they leave.
-    const fitting = waiting.slice(0, Math.max(0, slots - this.runs.taken)).filter(({ trigger }, index) => trigger === 'schedule' || index < backlog);
+    const fitting = waiting.slice(0, Math.max(0, slots - this.runs.taken)).filter((run, index) => !isBacklog(run) || index < backlog);
     return this.runs.reserving(fitting.length, async () => {
       const owned = await this.claims.claimWaiting(
         fitting.map((run) => ({ ...run, placeNeededAt: this.placeNeededAt(run, jobs.get(run.jobName)!, slotNeededAt) })),
@@ -71,4 +71,9 @@ export class WaitingRuns {
 
 function instant(millis: number): Date | null {
   return millis === Infinity ? null : new Date(millis);
+}
+
+/** What a person asks for now is none: it may have the last slot, like what the schedule says. */
+function isBacklog({ trigger }: StartableRun): boolean {
+  return trigger === 'catch-up' || trigger === 'backfill';
 }

@@ -29,7 +29,7 @@ export class DeadLetters {
    * It waits like any waiting run: for its turn, and for the end of a pause. A done, skipped or cancelled run may be replayed
    * as well.
    * @throws UnknownRunError when there is none
-   * @throws RunStateError when it is running or queued, or when its row stands for a gap of several occurrences
+   * @throws RunStateError when it is running or queued, when its row stands for a gap of several occurrences, or when its job was removed
    */
   async replay(jobName: string, fireTime: Date, operator: Operator): Promise<void> {
     const actor = readOperator(operator, 'SchedulerService.replay');
@@ -47,7 +47,7 @@ export class DeadLetters {
   async replayAll(filter: DeadLetterFilter, operator: Operator, options?: BulkOptions): Promise<FoundRuns> {
     const actor = readOperator(operator, 'SchedulerService.replayAll');
     const { filter: which, limit, dryRun } = readBulk(filter, options, 'SchedulerService.replayAll');
-    if (dryRun) return this.bulk.find(which, limit);
+    if (dryRun) return this.bulk.find(which, limit, 'replay');
     const replayed = await this.bulk.replayAll(which, limit, actor, { filter: which });
     if (replayed.runs.length > 0) this.reaper.wake();
     return replayed;
@@ -72,12 +72,13 @@ export class DeadLetters {
   async discardAll(filter: DeadLetterFilter, operator: Operator, options?: BulkOptions): Promise<FoundRuns> {
     const actor = withReason(operator, 'SchedulerService.discardAll');
     const { filter: which, limit, dryRun } = readBulk(filter, options, 'SchedulerService.discardAll');
-    if (dryRun) return this.bulk.find(which, limit);
+    if (dryRun) return this.bulk.find(which, limit, 'discard');
     return this.bulk.discardAll(which, limit, actor, { filter: which });
   }
 }
 
-function whyNotReplayed({ status, gapCount }: ChangedRun): string {
+function whyNotReplayed({ status, gapCount, removed }: ChangedRun): string {
+  if (removed) return 'its job was removed; make it again first';
   if (gapCount !== null && gapCount > 1) return `its row stands for ${gapCount} occurrences that were missed, so use backfill`;
   return status === 'queued' ? 'it waits to be started already' : 'cancel it first, or wait for its end';
 }

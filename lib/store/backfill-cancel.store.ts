@@ -1,5 +1,6 @@
 import { jobLock } from './job-locks.js';
 import type { Query } from './query.js';
+import { NOBODY_NAMED, recordAction } from './record-action.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 import { inTransaction, lockName } from './transaction.js';
 
@@ -38,6 +39,7 @@ export class BackfillCancelStore {
       );
       if (cancelled.length === 0) return null;
       const putBack = await this.putBack(query, id);
+      await recordAction(query, tables, { action: 'cancel-backfill', jobName, by: by ?? NOBODY_NAMED, reason, details: { backfill: id } });
       return { jobName, putBack, cancelled: await this.cancelRuns(query, id, `backfill cancelled${by ? ` by ${by}` : ''}${reason ? `: ${reason}` : ''}`) };
     });
   }

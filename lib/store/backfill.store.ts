@@ -3,7 +3,9 @@ import type { RunStatus } from '../domain/run.js';
 import type { JobBackfill } from './job-backfill.entity.js';
 import { standingsElsewhere } from './other-names.js';
 import { queryOn, type Query } from './query.js';
+import { NOBODY_NAMED, recordAction } from './record-action.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
+import { inTransaction } from './transaction.js';
 
 /** A backfill as it is asked for. */
 export type NewBackfill = Pick<JobBackfill, 'jobName' | 'from' | 'to' | 'maxConcurrent' | 'beside' | 'replay' | 'total' | 'requestedBy' | 'reason'>;
@@ -51,9 +53,20 @@ export class BackfillStore {
     return new Map([...own.keys(), ...elsewhere.keys()].map((at) => [at, standingAmongNames(own.get(at), elsewhere.get(at))]));
   }
 
-  /** @returns its id */
+  /** Kept as what an operator did, too. @returns its id */
   async create(asked: NewBackfill): Promise<string> {
-    const [row] = await this.query<{ id: string }>(
+    const { coordination, tables } = this.database;
+    return inTransaction(coordination, async (query) => {
+      const id = await this.insert(query, asked);
+      const { jobName, from, to, total, replay, reason } = asked;
+      const details = { backfill: id, from: from.toISOString(), to: to.toISOString(), occurrences: total, replay };
+      await recordAction(query, tables, { action: 'backfill', jobName, by: asked.requestedBy ?? NOBODY_NAMED, reason, details });
+      return id;
+    });
+  }
+
+  private async insert(query: Query, asked: NewBackfill): Promise<string> {
+    const [row] = await query<{ id: string }>(
       `insert into ${this.database.tables.jobBackfills}
               (job_name, range_from, range_to, fed_until, max_concurrent, beside, replay, total, requested_by, reason)
        values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)

@@ -48,14 +48,14 @@ export function insertDue(tables: Tables, candidates: string, instanceId: string
          and    other.job_name = due.job_name
          and    other.status = 'running'
          and    other.lease_until > clock.now
-         and    not other.beside) busy
+         and    (due.overlap = 'allow' or not other.beside)) busy
        cross  join lateral (
          select count(*) as queued
          from   ${jobRuns} other
          where  due.overlap = 'queue'
          and    other.job_name = due.job_name
          and    other.status = 'queued'
-         and    not ${isAskedFor('other')}) line
+         and    other.trigger = 'schedule') line
        left   join ${jobSchedule} schedule on schedule.name = due.job_name
        left   join ${jobRuns} run on run.job_name = due.job_name and run.fire_time = due.fire_time
      ),
@@ -82,7 +82,7 @@ export function insertDue(tables: Tables, candidates: string, instanceId: string
                 when overlap = 'replace' and in_line then 'queued'
                 when overlap <> 'replace' and busy_since <= starts_at then 'skipped'
                 when busy_since is not null then 'waiting'
-                when asked_for and parallel = 1 then 'queued'
+                when asked_for and turn > parallel - running then 'queued'
                 when overlap <> 'replace' and turn > parallel - running then 'waiting'
                 else 'claimed'
               end as verdict,
@@ -93,10 +93,18 @@ export function insertDue(tables: Tables, candidates: string, instanceId: string
        from   placed
      ),
      admitted as (
-       select judged.*,
-              case when verdict = 'claimed' and not ${groupHasPlace(tables, 'judged')} then 'waiting' else verdict end as admission
-       from  (select judged.*, row_number() over (partition by concurrency_group, verdict order by starts_at, job_name, fire_time) as group_turn
-              from   judged) judged
+       select placeless.*,
+              case
+                when placeless and overlap = 'queue' then 'queued'
+                when placeless then 'waiting'
+                -- The first of its line waits in it, too.
+                when overlap = 'queue' and verdict = 'queued' and first_is_placeless and turn > queue_limit then 'skipped'
+                else verdict
+              end as admission
+       from  (select placeless.*, bool_or(placeless) over (partition by job_name, overlap) as first_is_placeless
+              from  (select judged.*, verdict = 'claimed' and not ${groupHasPlace(tables, 'judged')} as placeless
+                     from  (select judged.*, row_number() over (partition by concurrency_group, verdict order by starts_at, job_name, fire_time) as group_turn
+                            from   judged) judged) placeless) placeless
      ),
      -- What waits of an earlier occurrence gives way to the newest one; what runs is told to stop, and keeps its lease until it has.
      replaced as (
@@ -176,21 +184,21 @@ export function startWaiting(tables: Tables, candidates: string, instanceId: str
               'finishedAt', run.finished_at,
               'status', run.status,
               'error', run.error) end
-     from  (select waiting.*, seen.trigger, seen.beside, seen.backfill_id, kind.alone,
+     from  (select ready.*, row_number() over (partition by ready.concurrency_group order by ready.precedence, ready.fire_time) as group_turn
+     from  (select waiting.*, seen.trigger, seen.beside, seen.backfill_id, kind.alone, ${precedence('seen')} as precedence,
                    row_number() over (partition by waiting.job_name, kind.alone order by ${precedence('seen')}, waiting.fire_time) as turn,
-                   row_number() over (partition by seen.backfill_id order by waiting.fire_time) as backfill_turn,
-                   row_number() over (partition by waiting.concurrency_group order by ${precedence('seen')}, waiting.fire_time) as group_turn
+                   row_number() over (partition by seen.backfill_id order by waiting.fire_time) as backfill_turn
             from   ${recordset(candidates, 'waiting')}
             join   ${jobRuns} seen on seen.job_name = waiting.job_name and seen.fire_time = waiting.fire_time and seen.attempt = waiting.attempt
                      and seen.status in ('queued', 'failed', 'orphaned')
-            cross  join lateral (select ${runsAlone('seen', 'waiting.overlap')} as alone) kind) candidate
+            cross  join lateral (select ${runsAlone('seen', 'waiting.overlap')} as alone) kind) ready
+     where (not ready.alone or ready.turn = 1 and ${nothingInTheWay(tables, 'ready.job_name')})
+     and    ${hasPlaceBeside(tables, 'ready')}
+     and    ${backfillHasPlace(tables, 'ready')}
+     and    ${leavesTheWayFree(tables, 'ready', 'ready.place_needed_at')}) candidate
      where  run.job_name = candidate.job_name
      and    run.fire_time = candidate.fire_time
-     and    (not candidate.alone or candidate.turn = 1 and ${nothingInTheWay(tables, 'candidate.job_name')})
-     and    ${hasPlaceBeside(tables, 'candidate')}
      and    ${groupHasPlace(tables, 'candidate')}
-     and    ${backfillHasPlace(tables, 'candidate')}
-     and    ${leavesTheWayFree(tables, 'candidate', 'candidate.place_needed_at')}
      and    run.status in ('queued', 'failed', 'orphaned')
      and    run.next_attempt_at <= clock_timestamp()
      and    run.fire_time <= clock_timestamp()

@@ -1,6 +1,7 @@
 import type { RunKey } from '../domain/run.js';
 import type { RunFilter } from '../options/dead-letter-filter.js';
 import type { Actor } from './dead-letter.store.js';
+import { isRemoved } from './is-removed.js';
 import { queryOn, type Query } from './query.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 
@@ -26,14 +27,16 @@ export class DeadLetterBulkStore {
     this.query = queryOn(database.coordination);
   }
 
-  /** Those that {@link replayAll} and {@link discardAll} would change. */
-  async find(filter: RunFilter, limit: number): Promise<FoundRuns> {
+  /** Those that {@link replayAll} or {@link discardAll} would change. */
+  async find(filter: RunFilter, limit: number, verb: 'replay' | 'discard'): Promise<FoundRuns> {
     const { jobRuns } = this.database.tables;
+    const changeable = verb === 'discard' ? 'true' : `not ${isRemoved(this.database.tables, 'job_name')}`;
     const [row] = await this.query<FoundRow>(
       `with matching as materialized (
          select job_name, fire_time
          from   ${jobRuns}
          where  ${MATCHES}
+         and    ${changeable}
        ),
        changed as (
          select job_name, fire_time
@@ -54,11 +57,13 @@ export class DeadLetterBulkStore {
          select job_name, fire_time
          from   ${jobRuns}
          where  ${MATCHES}
+         and    not ${isRemoved(this.database.tables, 'job_name')}
        ),
        picked as (
          select job_name, fire_time
          from   ${jobRuns}
          where  ${MATCHES}
+         and    not ${isRemoved(this.database.tables, 'job_name')}
          order  by fire_time, job_name
          limit  $6
          for    update skip locked

@@ -1,4 +1,5 @@
 import type { RunKey, RunStatus } from '../domain/run.js';
+import { isRemoved } from './is-removed.js';
 import { recordAction } from './record-action.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 import { inTransaction } from './transaction.js';
@@ -15,6 +16,8 @@ export interface ChangedRun {
   readonly status: RunStatus;
   /** How many occurrences its row stands for, where that is a gap. */
   readonly gapCount: number | null;
+  /** Its job was taken out: nobody would start it. */
+  readonly removed: boolean;
 }
 
 /**
@@ -46,6 +49,7 @@ export class DeadLetterStore {
        and    fire_time = $2
        and    status = any ($3::text[])
        and    coalesce(gap_count, 1) = 1
+       and    not ${isRemoved(tables, '$1')}
        returning 1`,
       [allowed, by],
     );
@@ -78,8 +82,8 @@ export class DeadLetterStore {
     const { coordination, tables } = this.database;
     return inTransaction(coordination, async (query) => {
       const key = [jobName, fireTime.toISOString()];
-      const [was] = await query<{ status: RunStatus; gapCount: number | null }>(
-        `select status, gap_count as "gapCount"
+      const [was] = await query<Omit<ChangedRun, 'changed'>>(
+        `select status, gap_count as "gapCount", ${isRemoved(tables, '$1')} as removed
          from   ${tables.jobRuns}
          where  job_name = $1
          and    fire_time = $2

@@ -4,6 +4,7 @@ import { isOff } from './flag-off.js';
 import type { JobRun } from './job-run.entity.js';
 import { queryOn, type Query } from './query.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
+import { runningInGroup } from './waiting-rules.js';
 
 /** A job's schedule as it is stored. */
 export interface StoredSchedule {
@@ -40,6 +41,8 @@ export class ExplainStore {
               job.paused_at as since, job.paused_until as until, job.paused_by as by, job.paused_reason as reason,
               job.policies ->> 'flag' as flag, coalesce(job.policies ->> 'flagOff', 'finish') as "flagOff",
               ${isOff(jobFlags, `job.policies ->> 'flag'`)} as "flagIsOff",
+              case when ${runningInGroup(this.database.tables, `job.policies -> 'concurrencyGroup' ->> 'name'`)} >= (job.policies -> 'concurrencyGroup' ->> 'limit')::integer
+                   then job.policies -> 'concurrencyGroup' end as "fullGroup",
               job.yields_to as "yieldsTo", job.removed_at as "removedAt",
              (select count(*)::integer
               from   ${jobInstances} instance
@@ -82,7 +85,7 @@ export class ExplainStore {
        from   ${this.database.tables.jobRuns}
        where  job_name = $1
        and    fire_time <> $2
-       and   (status = 'skipped' and reason = 'overlap' and fire_time between $3 and coalesce($4, clock_timestamp())
+       and   (status = 'skipped' and reason like 'overlap%' and fire_time between $3 and coalesce($4, clock_timestamp())
               or attempt > 0 and started_at < coalesce($4, clock_timestamp())
                 and (status = 'running' or finished_at > $3))
        order  by fire_time
@@ -93,14 +96,27 @@ export class ExplainStore {
     return { beside: of(false), skippedFor: of(true) };
   }
 
+  /** By the policy that the job was declared with last: what may run beside the others has nothing in its way. */
   private async inTheWay({ jobName, fireTime }: RunKey): Promise<ExplanationFacts['inTheWay']> {
+    const { jobRuns, jobSchedule } = this.database.tables;
     const [run] = await this.query<{ fireTime: Date; instanceId: string }>(
-      `select fire_time as "fireTime", claimed_by as "instanceId"
-       from   ${this.database.tables.jobRuns}
-       where  job_name = $1
-       and    fire_time <> $2
-       and    status = 'running'
-       order  by fire_time
+      `with busy as (
+         select fire_time, claimed_by, beside
+         from   ${jobRuns}
+         where  job_name = $1
+         and    fire_time <> $2
+         and    status = 'running'
+         and    lease_until > clock_timestamp()
+       )
+       select busy.fire_time as "fireTime", busy.claimed_by as "instanceId"
+       from   busy
+       join   ${jobSchedule} job on job.name = $1
+       left   join ${jobRuns} own on own.job_name = $1 and own.fire_time = $2
+       where  case
+                when job.policies ->> 'overlap' = 'allow' then (select count(*) from busy) >= (job.policies ->> 'maxParallel')::integer
+                else not busy.beside and own.beside is not true
+              end
+       order  by busy.fire_time
        limit  1`,
       [jobName, fireTime.toISOString()],
     );

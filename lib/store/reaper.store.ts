@@ -43,6 +43,7 @@ export interface ReapedRun extends RunKey {
   readonly status: 'orphaned' | 'dead' | 'cancelled';
   readonly attempt: number;
   readonly claimedBy: string;
+  readonly reason: string;
   /** How long the lease had been over, in milliseconds. */
   readonly overdueMs: number;
 }
@@ -112,7 +113,7 @@ export class ReaperStore {
    */
   async reap(jobs: readonly KnownJob[], limit: number): Promise<ReapedRun[]> {
     const { jobRuns } = this.database.tables;
-    const rows = await this.query<{ job_name: string; fire_time: Date; status: ReapedRun['status']; attempt: number; claimed_by: string; overdue_ms: number }>(
+    const rows = await this.query<{ job_name: string; fire_time: Date; status: ReapedRun['status']; attempt: number; claimed_by: string; reason: string; overdue_ms: number }>(
       `with known as (
          select *
          from   unnest($1::text[], $2::integer[]) as known (job_name, max_attempts)
@@ -147,7 +148,7 @@ export class ReaperStore {
        and    run.status = 'running'
        and    run.attempt = expired.attempt
        and    run.lease_until <= clock_timestamp()
-       returning run.job_name, run.fire_time, run.status, run.attempt, run.claimed_by,
+       returning run.job_name, run.fire_time, run.status, run.attempt, run.claimed_by, run.reason,
                  extract(epoch from clock_timestamp() - run.lease_until)::float8 * 1000 as overdue_ms`,
       [jobs.map(({ name }) => name), jobs.map(({ maxAttempts }) => maxAttempts), limit],
     );
@@ -157,6 +158,7 @@ export class ReaperStore {
       status: row.status,
       attempt: row.attempt,
       claimedBy: row.claimed_by,
+      reason: row.reason,
       overdueMs: row.overdue_ms,
     }));
   }
@@ -173,12 +175,12 @@ export class ReaperStore {
     const { jobRuns, jobSchedule, jobFlags } = tables;
     return this.query(
       `select waiting.job_name as "jobName", waiting.fire_time as "fireTime", waiting.attempt, waiting.trigger, waiting.beside
-       from  (select run.job_name, run.fire_time, run.attempt, run.next_attempt_at, run.trigger, run.beside, run.backfill_id, known.parallel, known.concurrency_group, known.group_limit,
+       from  (select ready.*, row_number() over (partition by ready.concurrency_group order by ready.precedence, ready.fire_time) as group_turn
+       from  (select run.job_name, run.fire_time, run.attempt, run.next_attempt_at, run.trigger, run.beside, run.backfill_id, known.overlap, known.parallel, known.concurrency_group, known.group_limit,
                      kind.*,
                      least(case when kind.alone and known.overlap <> 'allow' then known.next_due_at end, $4::timestamptz) as place_needed_at,
                      row_number() over (partition by run.job_name, kind.alone order by kind.precedence, run.fire_time) as turn,
-                     row_number() over (partition by run.backfill_id order by run.fire_time) as backfill_turn,
-                     row_number() over (partition by known.concurrency_group order by kind.precedence, run.fire_time) as group_turn
+                     row_number() over (partition by run.backfill_id order by run.fire_time) as backfill_turn
               from   ${jobRuns} run
               join   unnest($1::text[], $2::text[], $5::timestamptz[], $6::text[], $7::integer[], $8::text[], $9::integer[])
                        as known (job_name, overlap, next_due_at, flag, parallel, concurrency_group, group_limit) on known.job_name = run.job_name
@@ -187,12 +189,12 @@ export class ReaperStore {
               and    run.next_attempt_at <= clock_timestamp()
               and    run.fire_time <= clock_timestamp()
               and    not ${isHeld(jobSchedule, 'run.job_name')}
-              and    not ${isOff(jobFlags, 'known.flag')}) waiting
-       where (not waiting.alone or waiting.turn = 1 and ${nothingInTheWay(tables, 'waiting.job_name')})
-       and    ${hasPlaceBeside(tables, 'waiting')}
-       and    ${groupHasPlace(tables, 'waiting')}
-       and    ${backfillHasPlace(tables, 'waiting')}
-       and    ${leavesTheWayFree(tables, 'waiting', 'waiting.place_needed_at')}
+              and    not ${isOff(jobFlags, 'known.flag')}) ready
+       where (not ready.alone or ready.turn = 1 and ${nothingInTheWay(tables, 'ready.job_name')})
+       and    ${hasPlaceBeside(tables, 'ready')}
+       and    ${backfillHasPlace(tables, 'ready')}
+       and    ${leavesTheWayFree(tables, 'ready', 'ready.place_needed_at')}) waiting
+       where  ${groupHasPlace(tables, 'waiting')}
        order  by waiting.precedence, waiting.next_attempt_at, waiting.fire_time
        limit  $3`,
       [

@@ -14,6 +14,9 @@ export interface OperatorAction {
   readonly details?: Readonly<Record<string, unknown>> | null;
 }
 
+/** Who it was, where that need not be said. */
+export const NOBODY_NAMED = 'unknown';
+
 /** Keeps what an operator does, in the transaction in which it is done. */
 export async function recordAction(query: Query, { jobActions }: Tables, { action, jobName, fireTime, by, reason, details }: OperatorAction): Promise<void> {
   await query(

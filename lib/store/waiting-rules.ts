@@ -29,15 +29,17 @@ export function nothingInTheWay({ jobRuns }: Tables, jobName: string): string {
     and    not other.beside)`;
 }
 
-/** SQL for: the job allows so many runs beside each other that this one may be added; `parallel` is null where there is no limit. */
+/**
+ * SQL for: the job allows so many runs beside each other that this one may be added, also one that a person asked for;
+ * `parallel` is null where there is no limit.
+ */
 export function hasPlaceBeside({ jobRuns }: Tables, run: string): string {
-  return `(${run}.alone or ${run}.beside or ${run}.parallel is null or ${run}.turn <= ${run}.parallel - (
+  return `(${run}.alone or ${run}.overlap <> 'allow' or ${run}.parallel is null or ${run}.turn <= ${run}.parallel - (
     select count(*)
     from   ${jobRuns} other
     where  other.job_name = ${run}.job_name
     and    other.status = 'running'
-    and    other.lease_until > clock_timestamp()
-    and    not other.beside))`;
+    and    other.lease_until > clock_timestamp()))`;
 }
 
 /** SQL for: how many runs of a concurrency group hold their leases. */

@@ -54,7 +54,35 @@ const NEVER_DUE = '0 3 29 2 *';
 const EVERY_SECOND = '* * * * * *';
 const runs = () => database.query<{ status: string; reason: string | null; fire_time: Date }>(`select status, reason, fire_time from job_runs where job_name = 'export' order by fire_time`);
 
+async function until(fact: () => boolean): Promise<void> {
+  for (const deadline = Date.now() + 10_000; !fact(); ) {
+    if (Date.now() > deadline) throw new Error('It did not come about within 10 s.');
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+describe('a cancelled run whose process is gone', () => {
+  it('ends as cancelled, which is told like every other end', async () => {
+    const one = await app(NEVER_DUE, {});
+    const cancelled = nextEvent(one, 'run.cancelled');
+    await database.query(
+      `insert into job_runs (job_name, fire_time, status, trigger, claimed_by, attempt, started_at, lease_until, cancel_requested_at, cancel_reason)
+       values ('export', date_trunc('second', now()), 'running', 'schedule', 'gone', 1, now(), now() - interval '1 second', now(), 'cancelled by ops')`,
+    );
+    expect(await cancelled).toMatchObject({ jobName: 'export', attempt: 1, reason: 'cancelled by ops; the lease of gone ran out' });
+    expect(await runs()).toMatchObject([{ status: 'cancelled' }]);
+  });
+});
+
 describe('run now', () => {
+  it('runs at once also in the last free slot: it is no backlog', async () => {
+    const one = await app(NEVER_DUE, {}, { maxConcurrentRuns: 2 }, true);
+    await one.get(ManualRuns).runNow('export', OPS);
+    await until(() => seen.length === 1);
+    await one.get(ManualRuns).runNow('export', OPS, { overlap: 'allow' });
+    await until(() => seen.length === 2);
+  });
+
   it('runs at once, with its own identity and data, once for a double click', async () => {
     const one = await app(NEVER_DUE, {}, {}, true);
     const started = nextEvent(one, 'run.started');

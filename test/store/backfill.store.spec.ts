@@ -307,3 +307,17 @@ describe('cancelling a backfill', () => {
     expect((await rows()).filter(({ status }) => status !== 'cancelled')).toEqual([]);
   });
 });
+
+it('is kept as what an operator did, and so is its end', async () => {
+  await stores.test.query('delete from job_actions');
+  const id = await asked(fires(3), fires(1), { requestedBy: 'ops', reason: 'lost a day', total: 3 });
+  await stores.cancels.cancel(id, 'job', null, null);
+  await stores.cancels.cancel(id, 'job', null, null);
+  expect(await stores.test.query('select action, job_name, actor, reason, details from job_actions order by id')).toEqual([
+    {
+      ...{ action: 'backfill', job_name: 'job', actor: 'ops', reason: 'lost a day' },
+      details: { backfill: id, from: fires(3).toISOString(), to: fires(1).toISOString(), occurrences: 3, replay: false },
+    },
+    { action: 'cancel-backfill', job_name: 'job', actor: 'unknown', reason: null, details: { backfill: id } },
+  ]);
+});

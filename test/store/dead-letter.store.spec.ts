@@ -41,6 +41,18 @@ const statuses = async () => (await stores.test.query<{ status: string }>('selec
 const actions = () => stores.test.query('select action, job_name, fire_time, actor, reason, details from job_actions order by id');
 
 describe('a replay', () => {
+  it('of a job that was removed is refused: nobody would start it, and it would wait for ever', async () => {
+    await stores.test.query(`insert into job_schedule (name, cron, time_zone, policies, removed_at) values ('gone', '* * * * *', 'UTC', '{}', now())`);
+    const fireTime = await given(5, 'dead', { job: 'gone' });
+    await expect(letters.replay('gone', fireTime, ANNA)).rejects.toThrow('its job was removed');
+    for (const dryRun of [true, false]) expect(await letters.replayAll({ status: 'dead' }, ANNA, { dryRun })).toEqual({ runs: [], left: 0 });
+    expect(await statuses()).toEqual(['dead']);
+    expect((await letters.discardAll({ status: 'dead' }, ANNA, { dryRun: true })).runs).toHaveLength(1);
+    await letters.discard('gone', fireTime, ANNA);
+    expect(await statuses()).toEqual(['cancelled']);
+    await stores.test.query('delete from job_schedule');
+  });
+
   it('lets a dead run begin again under the same key, with all its attempts, keeping what the last came to', async () => {
     const fireTime = await given(5, 'dead');
     const { id } = await row(fireTime);

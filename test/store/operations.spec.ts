@@ -8,6 +8,9 @@ import { OverrideStore } from '../../lib/store/override.store.js';
 import { PauseStore } from '../../lib/store/pause.store.js';
 import { queryOn } from '../../lib/store/query.js';
 import { SkipStore } from '../../lib/store/skip.store.js';
+import { explanationOf } from '../../lib/domain/explanation.js';
+import { ExplainStore } from '../../lib/store/explain.store.js';
+import { storedPolicies } from '../../lib/store/stored-policies.js';
 import { aDue } from '../support/due.js';
 import { blocked, InsertGate } from '../support/gate.js';
 import { aJob } from '../support/job.js';
@@ -387,5 +390,42 @@ describe('a cancel', () => {
     await stores.test.query(`update job_runs set status = 'queued', next_attempt_at = now()`);
     expect(await claimWaiting()).toMatchObject([{ attempt: 2 }]);
     expect((await look('B')).cancels).toEqual([]);
+  });
+});
+
+describe('what is explained of a run that waits', () => {
+  const fireTime = new Date(secondsAgo(20).getTime() + 5);
+  const facts = () => new ExplainStore(stores.database).facts({ jobName: 'job', fireTime });
+  const waits = (beside = false) =>
+    stores.test.query(`insert into job_runs (job_name, fire_time, status, trigger, beside, next_attempt_at) values ('job', $1, 'queued', 'manual', $2, now())`, [fireTime, beside]);
+  const declare = (changes: Partial<JobDefinition>) =>
+    stores.test.query('update job_schedule set policies = $1', [JSON.stringify(storedPolicies(aJob('job', '* * * * * *', changes)))]);
+
+  it('is what is in its way, and nothing that it may run beside', async () => {
+    await claim(30);
+    await waits();
+    expect((await facts()).inTheWay).toMatchObject({ instanceId: 'A' });
+    for (const [parallel, inTheWay] of [[null, null], [2, null], [1, { instanceId: 'A' }]] as const) {
+      await declare({ overlap: 'allow', parallel });
+      const found = await facts();
+      if (inTheWay) expect(found.inTheWay).toMatchObject(inTheWay);
+      else expect(found.inTheWay).toBeNull();
+    }
+    await declare({});
+    await stores.test.query(`delete from job_runs where status = 'queued'`);
+    await waits(true);
+    expect((await facts()).inTheWay).toBeNull();
+  });
+
+  it('is its concurrency group, when that is full', async () => {
+    await declare({ concurrencyGroup: { name: 'reports', limit: 1 } });
+    await waits();
+    expect((await facts()).job?.fullGroup).toBeNull();
+    await stores.claims.claimDue([aDue('other', secondsAgo(30), { group: 'reports', groupLimit: 1 })], 'A');
+    const found = await facts();
+    expect(found.job?.fullGroup).toEqual({ name: 'reports', limit: 1 });
+    // The instances that know the job are another question.
+    const { why } = explanationOf({ ...found, schedule: null, job: { ...found.job!, instances: 1 } });
+    expect(why).toContain('its concurrency group "reports" has 1 runs under way');
   });
 });

@@ -61,6 +61,18 @@ describe('overlap: queue', () => {
     expect(await startWaiting('queue')).toEqual([secondsAgo(40)]);
   });
 
+  it('has its limit for itself: what is caught up after an outage takes no place of it', async () => {
+    await claim([50], QUEUE);
+    await stores.test.query(
+      `insert into job_runs (job_name, fire_time, status, trigger, next_attempt_at)
+       select 'job', $1::timestamptz - n * interval '1 hour', 'queued', 'catch-up', now() from generate_series(1, 5) n`,
+      [secondsAgo(50)],
+    );
+    expect(await claim([40, 30, 20], QUEUE)).toEqual(['queued', 'queued', 'overlap: the queue is full']);
+    await end();
+    expect(await startWaiting('queue')).toEqual([secondsAgo(40)]);
+  });
+
   it('of a batch starts the first, and lets the others wait', async () => {
     expect(await claim([50, 40, 30, 20], QUEUE)).toEqual(['claimed', 'queued', 'queued', 'overlap: the queue is full']);
   });
@@ -135,6 +147,22 @@ describe('overlap: allow, with maxParallel', () => {
     expect(await claim([10], TWO)).toEqual(['claimed']);
   });
 
+  it('holds for what a person asks for, which costs no occurrence either', async () => {
+    await claim([50, 40], TWO);
+    await beganLongAgo();
+    await stores.test.query(
+      `insert into job_runs (job_name, fire_time, status, trigger, beside, next_attempt_at)
+       values ('job', $1::timestamptz + interval '5 milliseconds', 'queued', 'manual', true, now())`,
+      [secondsAgo(30)],
+    );
+    expect(await startWaiting('allow', 2)).toEqual([]);
+    const asked = { jobName: 'job', fireTime: new Date(secondsAgo(30).getTime() + 5), attempt: 0, overlap: 'allow' as const, parallel: 2, leaseMs: 60_000 };
+    expect((await stores.claims.claimWaiting([asked], 'B')).answers).toEqual([]);
+    await stores.test.query(`update job_runs set status = 'done' where fire_time = $1`, [secondsAgo(50)]);
+    expect(await startWaiting('allow', 2)).toEqual([asked.fireTime]);
+    expect(await claim([20], TWO)).toEqual(['queued']);
+  });
+
   it('holds for what waits, too, in the claim itself', async () => {
     await claim([50], TWO);
     const waiting = [40, 30, 20].map((seconds) => ({ jobName: 'job', fireTime: secondsAgo(seconds), attempt: 0 }));
@@ -160,6 +188,19 @@ describe('what a person asked for', () => {
       await end();
       expect(await startWaiting(overlap)).toEqual([secondsAgo(10)]);
     }
+  });
+
+  it('nor does it where several may run beside each other', async () => {
+    await claim([50], { overlap: 'allow', parallel: 2 });
+    await beganLongAgo();
+    await stores.test.query(
+      `insert into job_runs (job_name, fire_time, status, trigger, claimed_by, attempt, started_at, lease_until)
+       values ('job', $1::timestamptz + interval '5 milliseconds', 'running', 'manual', 'A', 1, now() - interval '1 hour', now() + interval '1 minute')`,
+      [secondsAgo(3_600)],
+    );
+    expect(await claim([20, 10], { overlap: 'allow', parallel: 2 })).toEqual(['queued', 'queued']);
+    await stores.test.query(`update job_runs set status = 'done' where trigger = 'manual'`);
+    expect(await startWaiting('allow', 2)).toEqual([secondsAgo(20)]);
   });
 });
 
@@ -201,5 +242,27 @@ describe('a concurrency group', () => {
     expect((await stores.reaper.waiting(known, 10)).map(({ jobName }) => jobName)).toEqual(['b']);
     const asked = ['b', 'c'].map((jobName) => ({ ...{ jobName, fireTime: secondsAgo(20), attempt: 0 }, overlap: 'forbid' as const, leaseMs: 60_000, group: 'exports', groupLimit: 2 }));
     expect((await stores.claims.claimWaiting(asked, 'B')).answers.map(({ jobName }) => jobName)).toEqual(['b']);
+  });
+
+  it('gives no place to what cannot start, and goes on with what can', async () => {
+    await verdicts([inGroup('a', 50)]);
+    for (const [job, back] of [['a', 40], ['a', 30], ['b', 20]] as const) {
+      await stores.test.query(`insert into job_runs (job_name, fire_time, status, trigger, next_attempt_at) values ($1, $2, 'queued', 'schedule', now())`, [job, secondsAgo(back)]);
+    }
+    const known = ['a', 'b'].map((name) => ({ name, maxAttempts: 3, overlap: 'queue' as const, parallel: 1, concurrencyGroup: { name: 'exports', limit: 2 } }));
+    expect((await stores.reaper.waiting(known, 10)).map(({ jobName }) => jobName)).toEqual(['b']);
+    const asked = [['a', 40], ['a', 30], ['b', 20]] as const;
+    const candidates = asked.map(([jobName, back]) => ({ jobName, fireTime: secondsAgo(back), attempt: 0, overlap: 'queue' as const, leaseMs: 60_000, group: 'exports', groupLimit: 2 }));
+    expect((await stores.claims.claimWaiting(candidates, 'B')).answers.map(({ jobName }) => jobName)).toEqual(['b']);
+  });
+
+  it('that is full lets a job with a line wait in it, in the order of the fire times and up to its limit', async () => {
+    await verdicts([inGroup('a', 60), inGroup('b', 60)]);
+    const inLine = (seconds: number) => ({ ...inGroup('c', seconds), overlap: 'queue' as const, queueLimit: 2 });
+    expect(await verdicts([inLine(50), inLine(40), inLine(30)])).toEqual(['queued', 'queued', 'skipped']);
+    const known = [{ name: 'c', maxAttempts: 3, overlap: 'queue' as const, parallel: 1, concurrencyGroup: { name: 'exports', limit: 2 } }];
+    expect(await stores.reaper.waiting(known, 10)).toEqual([]);
+    await stores.test.query(`update job_runs set status = 'done' where job_name = 'a'`);
+    expect((await stores.reaper.waiting(known, 10)).map(({ fireTime }) => fireTime)).toEqual([secondsAgo(50)]);
   });
 });
