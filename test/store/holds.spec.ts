@@ -23,6 +23,8 @@ async function caughtUp(): Promise<CatchUpPlan> {
 
 const set = (changes: string) => stores.test.query(`update job_schedule set ${changes}`);
 const reasons = ({ record }: CatchUpPlan) => record.map(({ reason }) => reason);
+/** For what is compared with other times of the test, however long it took to come here. */
+const at = (ago: number) => `timestamptz '${secondsAgo(ago).toISOString()}'`;
 const MINUTES_AGO = `now() - interval '10 minutes'`;
 
 describe('paused time is not missed', () => {
@@ -113,7 +115,7 @@ describe('what is merely late is judged by the time it was due, too', () => {
   });
 
   it('a job that was resumed runs what is due from then on', async () => {
-    await set(`paused_at = now() - interval '30 seconds', paused_until = now() - interval '10 seconds'`);
+    await set(`paused_at = ${at(30)}, paused_until = ${at(10)}`);
     expect([await claim(40), await claim(20), await claim(5)]).toEqual(['claimed', 'paused', 'claimed']);
     await set('paused_at = null, paused_until = null');
     expect([await claim(41), await claim(21), await claim(6)]).toEqual(['claimed', 'paused', 'claimed']);
@@ -121,7 +123,7 @@ describe('what is merely late is judged by the time it was due, too', () => {
 
   it('also one that was disabled', async () => {
     await set('enabled = false');
-    await set(`disabled_at = now() - interval '30 seconds'`);
+    await set(`disabled_at = ${at(30)}`);
     expect(await claim(40)).toBe('disabled');
     await set('enabled = true');
     expect([await claim(41), await claim(20)]).toEqual(['claimed', 'disabled']);
