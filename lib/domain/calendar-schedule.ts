@@ -3,7 +3,7 @@ import type { Calendar } from './calendar.js';
 import type { ClockChange } from './clock-change-preview.js';
 import type { DayFields } from './cron-days.js';
 import type { OffsetPeriod, TimeZone } from './time-zone.js';
-import type { Schedule } from './zoned-schedule.js';
+import { fireTimesBetween, type Schedule } from './zoned-schedule.js';
 
 const DAY_MS = 86_400_000;
 
@@ -80,13 +80,7 @@ class CalendarSchedule implements Schedule {
   }
 
   between(fromMs: number, toMs: number, limit = Infinity): number[] {
-    const found: number[] = [];
-    let next = limit > 0 ? this.nextAfter(fromMs) : null;
-    while (next !== null && next <= toMs) {
-      found.push(next);
-      next = found.length < limit ? this.nextAfter(next) : null;
-    }
-    return found;
+    return fireTimesBetween(this, fromMs, toMs, limit);
   }
 
   countBetween(fromMs: number, toMs: number): number {

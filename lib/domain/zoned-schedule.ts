@@ -93,13 +93,7 @@ export class ZonedSchedule implements Schedule {
   }
 
   between(fromMs: number, toMs: number, limit = Infinity): number[] {
-    const found: number[] = [];
-    let next = limit > 0 ? this.nextAfter(fromMs) : null;
-    while (next !== null && next <= toMs) {
-      found.push(next);
-      next = found.length < limit ? this.nextAfter(next) : null;
-    }
-    return found;
+    return fireTimesBetween(this, fromMs, toMs, limit);
   }
 
   countBetween(fromMs: number, toMs: number): number {
@@ -161,4 +155,15 @@ function requireInstant(epochMs: number): number {
     throw new RangeError(`An instant in epoch milliseconds is expected, not ${epochMs}.`);
   }
   return epochMs;
+}
+
+/** The fire times after one instant up to another, by a schedule's `nextAfter`. Milliseconds. */
+export function fireTimesBetween(schedule: Pick<Schedule, 'nextAfter'>, fromMs: number, toMs: number, limit: number): number[] {
+  const found: number[] = [];
+  let next = limit > 0 ? schedule.nextAfter(fromMs) : null;
+  while (next !== null && next <= toMs) {
+    found.push(next);
+    next = found.length < limit ? schedule.nextAfter(next) : null;
+  }
+  return found;
 }

@@ -28,16 +28,9 @@ export class DeadLetterBulkStore {
   }
 
   /** Those that {@link replayAll} or {@link discardAll} would change. */
-  async find(filter: RunFilter, limit: number, verb: 'replay' | 'discard'): Promise<FoundRuns> {
-    const { jobRuns } = this.database.tables;
-    const changeable = verb === 'discard' ? 'true' : `not ${isRemoved(this.database.tables, 'job_name')}`;
+  async find(filter: RunFilter, limit: number, verb: BulkVerb): Promise<FoundRuns> {
     const [row] = await this.query<FoundRow>(
-      `with matching as materialized (
-         select job_name, fire_time
-         from   ${jobRuns}
-         where  ${MATCHES}
-         and    ${changeable}
-       ),
+      `with ${this.matching(verb)},
        changed as (
          select job_name, fire_time
          from   matching
@@ -50,33 +43,29 @@ export class DeadLetterBulkStore {
     return found(row!);
   }
 
-  async replayAll(filter: RunFilter, limit: number, { by, reason }: Actor, details: Details): Promise<FoundRuns> {
+  replayAll(filter: RunFilter, limit: number, actor: Actor, details: Details): Promise<FoundRuns> {
+    return this.change('replay', filter, limit, actor, details);
+  }
+
+  discardAll(filter: RunFilter, limit: number, actor: Actor, details: Details): Promise<FoundRuns> {
+    return this.change('discard', filter, limit, actor, details);
+  }
+
+  private async change(verb: BulkVerb, filter: RunFilter, limit: number, { by, reason }: Actor, details: Details): Promise<FoundRuns> {
     const { jobRuns, jobActions } = this.database.tables;
     const [row] = await this.query<FoundRow>(
-      `with matching as materialized (
-         select job_name, fire_time
-         from   ${jobRuns}
-         where  ${MATCHES}
-         and    not ${isRemoved(this.database.tables, 'job_name')}
-       ),
+      `with ${this.matching(verb)},
        picked as (
          select job_name, fire_time
          from   ${jobRuns}
-         where  ${MATCHES}
-         and    not ${isRemoved(this.database.tables, 'job_name')}
+         where  ${this.matches(verb)}
          order  by fire_time, job_name
          limit  $6
          for    update skip locked
        ),
        changed as (
          update ${jobRuns} run
-         set    status = case when run.status = 'dead' then 'queued' else run.status end,
-                reason = 'replayed by ' || $7::text || ' (was ' || run.status || coalesce(': ' || run.reason, '') || ')',
-                requested_by = $7,
-                next_attempt_at = clock_timestamp(),
-                releases = run.attempt,
-                cancel_requested_at = null,
-                cancel_reason = null
+         set    ${CHANGES[verb]}
          from   picked
          where  run.job_name = picked.job_name
          and    run.fire_time = picked.fire_time
@@ -84,7 +73,7 @@ export class DeadLetterBulkStore {
        ),
        recorded as (
          insert into ${jobActions} (action, job_name, fire_time, actor, reason, details)
-         select 'replay', job_name, fire_time, $7, $8, $9::jsonb
+         select '${verb}', job_name, fire_time, $7, $8, $9::jsonb
          from   changed
          order  by fire_time, job_name
        )
@@ -94,44 +83,35 @@ export class DeadLetterBulkStore {
     return found(row!);
   }
 
-  async discardAll(filter: RunFilter, limit: number, { by, reason }: Actor, details: Details): Promise<FoundRuns> {
-    const { jobRuns, jobActions } = this.database.tables;
-    const [row] = await this.query<FoundRow>(
-      `with matching as materialized (
+  private matching(verb: BulkVerb): string {
+    return `matching as materialized (
          select job_name, fire_time
-         from   ${jobRuns}
-         where  ${MATCHES}
-       ),
-       picked as (
-         select job_name, fire_time
-         from   ${jobRuns}
-         where  ${MATCHES}
-         order  by fire_time, job_name
-         limit  $6
-         for    update skip locked
-       ),
-       changed as (
-         update ${jobRuns} run
-         set    status = 'cancelled',
-                reason = 'discarded: ' || $8::text,
-                next_attempt_at = null
-         from   picked
-         where  run.job_name = picked.job_name
-         and    run.fire_time = picked.fire_time
-         returning run.job_name, run.fire_time
-       ),
-       recorded as (
-         insert into ${jobActions} (action, job_name, fire_time, actor, reason, details)
-         select 'discard', job_name, fire_time, $7, $8, $9::jsonb
-         from   changed
-         order  by fire_time, job_name
-       )
-       ${FOUND}`,
-      [...parametersOf(filter), limit, by, reason, JSON.stringify(details)],
-    );
-    return found(row!);
+         from   ${this.database.tables.jobRuns}
+         where  ${this.matches(verb)}
+       )`;
+  }
+
+  /** SQL for: a run that the filter's five parameters ask for, and that the verb changes. */
+  private matches(verb: BulkVerb): string {
+    return verb === 'replay' ? `${MATCHES} and not ${isRemoved(this.database.tables, 'job_name')}` : MATCHES;
   }
 }
+
+type BulkVerb = 'replay' | 'discard';
+
+/** SQL for what a verb sets; $7 is who and $8 why. */
+const CHANGES: Readonly<Record<BulkVerb, string>> = {
+  replay: `status = case when run.status = 'dead' then 'queued' else run.status end,
+                reason = 'replayed by ' || $7::text || ' (was ' || run.status || coalesce(': ' || run.reason, '') || ')',
+                requested_by = $7,
+                next_attempt_at = clock_timestamp(),
+                releases = run.attempt,
+                cancel_requested_at = null,
+                cancel_reason = null`,
+  discard: `status = 'cancelled',
+                reason = 'discarded: ' || $8::text,
+                next_attempt_at = null`,
+};
 
 /** SQL for: a run that the first five parameters ask for. */
 const MATCHES = `status = $1
