@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { runId } from '../domain/run.js';
-import type { CancelRequest } from '../store/job-schedule.store.js';
+import type { CancelRequest } from '../store/seen-schedules.js';
 import { FlagAnswers } from './flag-answers.js';
 import { InFlightRuns, type InFlightRun } from './in-flight-runs.js';
 

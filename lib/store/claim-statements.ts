@@ -1,3 +1,4 @@
+import { recordset } from './claim-recordset.js';
 import { isOff } from './flag-off.js';
 import { isHeld } from './held.js';
 import type { Tables } from './tables.js';
@@ -208,15 +209,4 @@ export function startWaiting(tables: Tables, candidates: string, instanceId: str
      and    not ${isOff(jobFlags, 'candidate.flag')}
      returning run.job_name, run.fire_time, run.attempt, run.releases, run.trigger, run.beside, run.lease_until, run.data,
                null as reason, 'claimed' as verdict, clock_timestamp() as now`;
-}
-
-/** The candidates as a table: property by property, as they are named in TypeScript. */
-function recordset(candidates: string, alias: string): string {
-  return `(select "jobName" as job_name, "fireTime" as fire_time, "startsAt" as starts_at, cron, "timeZone" as time_zone, calendar, attempt, overlap,
-                  parallel, "queueLimit" as queue_limit, "group" as concurrency_group, "groupLimit" as group_limit,
-                  "leaseMs" as lease_ms, "placeNeededAt" as place_needed_at, coalesce("byHand", false) as by_hand, flag, off
-           from   jsonb_to_recordset(${candidates})
-                    as given ("jobName" text, "fireTime" timestamptz, "startsAt" timestamptz, cron text, "timeZone" text, calendar text,
-                              attempt integer, overlap text, parallel integer, "queueLimit" integer, "group" text, "groupLimit" integer,
-                              "leaseMs" integer, "placeNeededAt" timestamptz, "byHand" boolean, flag text, off text)) ${alias}`;
 }

@@ -1,51 +1,17 @@
 import type { JobDefinition } from '../domain/job-definition.js';
-import type { RunKey } from '../domain/run.js';
 import type { JobInstanceStore, Presence } from './job-instance.store.js';
 import { NO_HOLDS } from './joined-holds.js';
 import { queryOn, type Query } from './query.js';
 import { changingSchedules } from './schedule-changes.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
-import { STORED_JOB_COLUMNS, storedJob, type StoredJob, type StoredJobRow } from './stored-job.js';
+import type { SeenAtStart, SeenChanges } from './seen-schedules.js';
+import { STORED_JOB_COLUMNS, storedJob, type StoredJobRow } from './stored-job.js';
 import { storedPolicies } from './stored-policies.js';
 
 /** Everything up to here has a row, by one expression in one zone. */
 export interface Watermark {
   readonly job: JobDefinition;
   readonly decidedUntil: number;
-}
-
-/** What a start finds. */
-export interface SeenAtStart extends SeenSchedules {
-  /**
-   * The database was away until just now, and there are instances that were not heard of since: they may be about to come
-   * back. At any other time such an instance is gone.
-   */
-  readonly othersMayBeBack: boolean;
-}
-
-/** What the database has for an instance, and its clock when it said so. */
-export interface SeenSchedules {
-  readonly databaseNow: Date;
-  readonly jobs: readonly StoredJob[];
-}
-
-/** Somebody asked to cancel a run of this instance. */
-export interface CancelRequest extends RunKey {
-  readonly attempt: number;
-  readonly reason: string;
-}
-
-/** What an instance finds when it looks in. */
-export interface SeenChanges extends SeenSchedules {
-  /** False: it was taken for gone, and has to announce itself again. */
-  readonly present: boolean;
-  /** Changes with each instance that comes or goes. */
-  readonly company: string;
-  /** There is a backfill to be fed. */
-  readonly backfilling: boolean;
-  readonly cancels: readonly CancelRequest[];
-  /** Of the flags that were asked for, those that the table has as off. */
-  readonly flagsOff: readonly string[];
 }
 
 /** What the code declares about its jobs, what the database makes of it, and how far each job has been decided. */

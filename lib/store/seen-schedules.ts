@@ -1,0 +1,36 @@
+import type { RunKey } from '../domain/run.js';
+import type { StoredJob } from './stored-job.js';
+
+/** What a start finds. */
+export interface SeenAtStart extends SeenSchedules {
+  /**
+   * The database was away until just now, and there are instances that were not heard of since: they may be about to come
+   * back. At any other time such an instance is gone.
+   */
+  readonly othersMayBeBack: boolean;
+}
+
+/** What the database has for an instance, and its clock when it said so. */
+export interface SeenSchedules {
+  readonly databaseNow: Date;
+  readonly jobs: readonly StoredJob[];
+}
+
+/** Somebody asked to cancel a run of this instance. */
+export interface CancelRequest extends RunKey {
+  readonly attempt: number;
+  readonly reason: string;
+}
+
+/** What an instance finds when it looks in. */
+export interface SeenChanges extends SeenSchedules {
+  /** False: it was taken for gone, and has to announce itself again. */
+  readonly present: boolean;
+  /** Changes with each instance that comes or goes. */
+  readonly company: string;
+  /** There is a backfill to be fed. */
+  readonly backfilling: boolean;
+  readonly cancels: readonly CancelRequest[];
+  /** Of the flags that were asked for, those that the table has as off. */
+  readonly flagsOff: readonly string[];
+}
