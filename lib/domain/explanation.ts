@@ -52,16 +52,17 @@ function overlapOf({ row, beside, skippedFor }: ExplanationFacts): string {
   return `It overlapped ${list(beside)}.${skipped}`;
 }
 
-function rerun({ jobName, fireTime, row }: ExplanationFacts, kind: ExplanationKind): string {
+function rerun({ jobName, fireTime, now, row }: ExplanationFacts, kind: ExplanationKind): string {
   const of = `${JSON.stringify(jobName)}, new Date("${iso(fireTime)}")`;
   const backfill = (options: string) => `SchedulerService.backfill(${of}, new Date("${iso(fireTime)}")${options})`;
+  const replay = `To run it again: replay(${of}, { by }); what its receipts have done is not done twice.`;
   switch (kind) {
     case 'running':
       return `To run it again: wait for its end, or cancel(${of}, { by }) first.`;
     case 'waiting':
       return 'Nothing needs to be done: it is started by itself. To end it instead: cancel.';
     case 'dead':
-      return `To run it again: replay(${of}, { by }); what its receipts have done is not done twice.`;
+      return replay;
     case 'done':
       return row?.trigger === 'manual'
         ? 'To run it again: runNow.'
@@ -69,7 +70,12 @@ function rerun({ jobName, fireTime, row }: ExplanationFacts, kind: ExplanationKi
     case 'cancelled':
     case 'skipped':
     case 'undecided':
-      return row?.trigger === 'manual' ? 'To run it after all: runNow.' : `To run this period after all: ${backfill('')}.`;
+    case 'before the schedule':
+      if (row?.trigger === 'manual') return 'To run it after all: runNow.';
+      // A backfill leaves alone what was started before.
+      if (row?.status === 'cancelled' && row.starts.length > 0) return replay;
+      if (fireTime <= now) return `To run this period after all: ${backfill('')}.`;
+      return row?.requestedBy ? `To run it after all: unskip(${of}, { by }).` : `To run this period after all, when its time has come: ${backfill('')}.`;
     case 'not due yet':
       return 'Nothing needs to be done: it is started when it is due.';
     default:
