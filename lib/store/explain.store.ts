@@ -1,5 +1,6 @@
 import type { ExplainedJob, ExplainedRow, ExplainedStart, ExplanationFacts } from '../domain/explanation-facts.js';
 import type { RunKey } from '../domain/run.js';
+import { timesOf } from './times-of.js';
 import { isOff } from './flag-off.js';
 import type { JobRun } from './job-run.entity.js';
 import { queryOn, type Query } from './query.js';
@@ -72,22 +73,31 @@ export class ExplainStore {
     return { ...rest, starts: startsOf(row), gap: gapFrom && { from: gapFrom, count: gapCount! } };
   }
 
-  /** What was under way, or skipped, while this run was: from its first start to its end, or now. */
-  private async others({ jobName }: RunKey, { fireTime, starts }: ExplainedRow): Promise<Pick<ExplanationFacts, 'beside' | 'skippedFor'>> {
-    const from = starts[0]?.startedAt;
-    if (!from) return { beside: [], skippedFor: [] };
-    const last = starts.at(-1)!;
+  /** What was under way, or skipped, during an attempt of this run. */
+  private async others({ jobName, fireTime }: RunKey, { starts }: ExplainedRow): Promise<Pick<ExplanationFacts, 'beside' | 'skippedFor'>> {
+    if (starts.length === 0) return { beside: [], skippedFor: [] };
+    const { jobRuns } = this.database.tables;
     const rows = await this.query<{ fire_time: Date; skipped: boolean }>(
-      `select fire_time, status = 'skipped' as skipped
-       from   ${this.database.tables.jobRuns}
-       where  job_name = $1
-       and    fire_time <> $2
-       and   (status = 'skipped' and reason = 'overlap' and fire_time between $3 and coalesce($4, clock_timestamp())
-              or attempt > 0 and started_at < coalesce($4, clock_timestamp())
-                and (status = 'running' or finished_at > $3))
-       order  by fire_time
+      `with own as materialized (
+         select run.status, time.*
+         from   ${jobRuns} run
+         cross  join lateral ${timesOf('run')} time
+         where  run.job_name = $1
+         and    run.fire_time = $2
+       )
+       select other.fire_time, other.status = 'skipped' as skipped
+       from   ${jobRuns} other
+       where  other.job_name = $1
+       and    other.fire_time <> $2
+       and    exists (select 1
+                      from   own
+                      cross  join lateral ${timesOf('other')} its
+                      where  not (own.status = 'skipped' and other.status = 'skipped')
+                      and    its.began < own.ended
+                      and    its.ended > own.began)
+       order  by other.fire_time
        limit  100`,
-      [jobName, fireTime.toISOString(), from.toISOString(), last.finishedAt?.toISOString() ?? null],
+      [jobName, fireTime.toISOString()],
     );
     const of = (skipped: boolean) => rows.filter((row) => row.skipped === skipped).map(({ fire_time }) => fire_time);
     return { beside: of(false), skippedFor: of(true) };
