@@ -52,7 +52,7 @@ export interface ExplanationFacts {
   readonly row: ExplainedRow | null;
   /** Whether the schedule has this fire time, and those around it; null when the schedule cannot be read here. */
   readonly schedule: { readonly fires: boolean; readonly before: Date | null; readonly after: Date | null } | null;
-  /** Runs of the job that were under way while this one was. */
+  /** Runs of the job that were under way while this one was; of one that was skipped for them, when that was decided. */
   readonly beside: readonly Date[];
   /** Occurrences that were skipped because this one was under way. */
   readonly skippedFor: readonly Date[];
@@ -88,6 +88,7 @@ export interface Explanation {
   readonly secondStart: string;
   /** Whether it overlapped other runs of its job. */
   readonly overlap: string;
+  /** Runs of the job that were under way while this one was; of one that was skipped for them, when that was decided. */
   readonly beside: readonly Date[];
   readonly skippedFor: readonly Date[];
   /** What to do to run this one period again. */

@@ -46,6 +46,7 @@ function secondStart({ row }: ExplanationFacts): string {
 }
 
 function overlapOf({ row, beside, skippedFor }: ExplanationFacts): string {
+  if (row?.status === 'skipped' && beside.length > 0) return `It overlapped nothing: it was not started, for ${list(beside)} was under way.`;
   if (!row || row.starts.length === 0) return 'It overlapped nothing: it was not started.';
   const skipped = skippedFor.length > 0 ? ` Skipped because of it: ${list(skippedFor)}.` : '';
   if (beside.length === 0) return `It did not overlap another run of its job.${skipped}`;

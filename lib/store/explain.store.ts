@@ -73,9 +73,9 @@ export class ExplainStore {
     return { ...rest, starts: startsOf(row), gap: gapFrom && { from: gapFrom, count: gapCount! } };
   }
 
-  /** What was under way, or skipped, during an attempt of this run. */
-  private async others({ jobName, fireTime }: RunKey, { starts }: ExplainedRow): Promise<Pick<ExplanationFacts, 'beside' | 'skippedFor'>> {
-    if (starts.length === 0) return { beside: [], skippedFor: [] };
+  /** What was under way, or skipped, during an attempt of this run, or when it was skipped. */
+  private async others({ jobName, fireTime }: RunKey, { starts, status }: ExplainedRow): Promise<Pick<ExplanationFacts, 'beside' | 'skippedFor'>> {
+    if (starts.length === 0 && status !== 'skipped') return { beside: [], skippedFor: [] };
     const { jobRuns } = this.database.tables;
     const rows = await this.query<{ fire_time: Date; skipped: boolean }>(
       `with own as materialized (

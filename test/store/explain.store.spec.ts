@@ -54,3 +54,20 @@ describe('what a run overlapped', () => {
     expect((await facts(55)).beside).toEqual([secondsAgo(60)]);
   });
 });
+
+describe('what was skipped for an overlap', () => {
+  it.each(['overlap', 'overlap: the queue is full'])('names the run that was in its way: %s', async (reason) => {
+    await ran(100, [100, 90]);
+    await ran(70, [70, 50], [40, 30]);
+    await skipped(60, reason);
+    const { beside, skippedFor, overlap } = await explain(60);
+    expect({ beside, skippedFor }).toEqual({ beside: [secondsAgo(70)], skippedFor: [] });
+    expect(overlap).toBe(`It overlapped nothing: it was not started, for ${secondsAgo(70).toISOString()} was under way.`);
+  });
+
+  it('is another thing than what was skipped for a pause', async () => {
+    await ran(70, [70, 50]);
+    await skipped(60, 'paused');
+    expect(await explain(60)).toMatchObject({ beside: [], overlap: 'It overlapped nothing: it was not started.' });
+  });
+});
