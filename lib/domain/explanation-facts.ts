@@ -9,6 +9,8 @@ export interface ExplainedStart {
   readonly finishedAt: Date | null;
   readonly status: RunStatus;
   readonly error: string | null;
+  /** Why it ended as it did, or who had it begun again. */
+  readonly reason?: string | null;
 }
 
 /** The row of an occurrence, or of the gap that covers it. */

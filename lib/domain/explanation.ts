@@ -1,6 +1,9 @@
 import type { Explanation, ExplanationFacts, ExplanationKind, ExplainedStart } from './explanation-facts.js';
 import { explainAbsence } from './explained-absence.js';
 
+/** What the reason of a row begins with that a person had begin again. */
+const REPLAYED = 'replayed by ';
+
 /** Answers in the order in which operators ask. */
 export function explanationOf(facts: ExplanationFacts): Explanation {
   const { jobName, fireTime, row, beside, skippedFor, schedule } = facts;
@@ -26,9 +29,11 @@ function kindOf({ row, job, schedule, fireTime, now }: ExplanationFacts): Explan
 
 function startsInWords(starts: readonly ExplainedStart[]): string {
   if (starts.length === 0) return 'Runners started for it: none.';
-  const each = starts.map(({ attempt, instanceId, startedAt, finishedAt, status, error }) => {
-    const end = finishedAt ? `, ${status} ${iso(finishedAt)}` : ', under way';
-    return `attempt ${attempt} on ${instanceId ?? 'an unknown instance'} ${iso(startedAt)}${end}${error ? ` (${error})` : ''}`;
+  const each = starts.map(({ attempt, instanceId, startedAt, finishedAt, status, error, reason }) => {
+    const end = finishedAt ? `, ${status === 'queued' ? 'ended' : status} ${iso(finishedAt)}` : ', under way';
+    // The reason of the others is in their error.
+    const again = reason && (status === 'queued' || reason.startsWith(REPLAYED)) ? `, ${reason}` : '';
+    return `attempt ${attempt} on ${instanceId ?? 'an unknown instance'} ${iso(startedAt)}${end}${error ? ` (${error})` : ''}${again}`;
   });
   const never = starts.length > 1 ? ', one after the other' : '';
   return `Runners started for it: ${starts.length}${never}: ${each.join('; ')}.`;

@@ -175,7 +175,8 @@ export function startWaiting(tables: Tables, candidates: string, instanceId: str
               'startedAt', run.started_at,
               'finishedAt', run.finished_at,
               'status', run.status,
-              'error', run.error) end
+              'error', run.error,
+              'reason', run.reason) end
      from  (select waiting.*, seen.trigger, seen.beside, seen.backfill_id, kind.alone,
                    row_number() over (partition by waiting.job_name, kind.alone order by ${precedence('seen')}, waiting.fire_time) as turn,
                    row_number() over (partition by seen.backfill_id order by waiting.fire_time) as backfill_turn,

@@ -129,15 +129,17 @@ interface PausedRow {
 type FoundRow = Omit<ExplainedRow, 'starts' | 'gap'> &
   Pick<JobRun, 'claimedBy' | 'attempt' | 'startedAt' | 'finishedAt' | 'error' | 'earlierAttempts' | 'gapFrom' | 'gapCount'>;
 
-function startsOf({ attempt, claimedBy, startedAt, finishedAt, status, error, earlierAttempts }: FoundRow): ExplainedStart[] {
-  const earlier = earlierAttempts.map((each) => ({
+/** Of a run that a backfill has begin again, all attempts are among the earlier ones until it is started. */
+function startsOf({ attempt, claimedBy, startedAt, finishedAt, status, error, reason, earlierAttempts }: FoundRow): ExplainedStart[] {
+  const earlier = earlierAttempts.filter((each) => each.startedAt !== null).map((each) => ({
     attempt: each.attempt,
     instanceId: each.claimedBy,
-    startedAt: each.startedAt === null ? null : new Date(each.startedAt),
+    startedAt: new Date(each.startedAt!),
     finishedAt: each.finishedAt === null ? null : new Date(each.finishedAt),
     status: each.status,
     error: each.error?.message ?? null,
+    reason: each.reason ?? null,
   }));
-  if (attempt === 0) return earlier;
-  return [...earlier, { attempt, instanceId: claimedBy, startedAt, finishedAt: status === 'running' ? null : finishedAt, status, error: error?.message ?? null }];
+  if (attempt === 0 || claimedBy === null) return earlier;
+  return [...earlier, { attempt, instanceId: claimedBy, startedAt, finishedAt: status === 'running' ? null : finishedAt, status, error: error?.message ?? null, reason }];
 }

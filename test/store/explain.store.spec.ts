@@ -71,3 +71,35 @@ describe('what was skipped for an overlap', () => {
     expect(await explain(60)).toMatchObject({ beside: [], overlap: 'It overlapped nothing: it was not started.' });
   });
 });
+
+describe('the starts of a run that was begun again', () => {
+  const key = { jobName: 'job', fireTime: secondsAgo(70) };
+  const claimAgain = () => stores.claims.claimWaiting([{ ...key, attempt: 2, overlap: 'forbid', leaseMs: 60_000 }], 'B');
+  const dies = () => stores.test.query(`update job_runs set status = 'dead', reason = 'attempts used up' where status = 'running'`);
+  const starts = async () => (await explain(70)).text.split('\n')[1]!.replace(/ \S+Z/g, '');
+  beforeEach(async () => {
+    await stores.test.query(
+      `insert into job_runs (job_name, fire_time, status, trigger, claimed_by, attempt, started_at, finished_at, lease_until, earlier_attempts)
+       values ('job', $1, 'running', 'schedule', 'A', 2, $1, $2, $2, $3)`,
+      [secondsAgo(70), secondsAgo(40), JSON.stringify([{ attempt: 1, claimedBy: 'A', startedAt: secondsAgo(71), finishedAt: secondsAgo(70), status: 'failed', error: null }])],
+    );
+    await dies();
+  });
+
+  it('tell that a person replayed it, before and after it is started', async () => {
+    await stores.deadLetters.replay(key, ['dead'], { by: 'anna', reason: null });
+    const before = 'attempt 1 on A, failed; attempt 2 on A, ended, replayed by anna (was dead: attempts used up)';
+    expect(await starts()).toBe(`Runners started for it: 2, one after the other: ${before}.`);
+    expect(await claimAgain()).toMatchObject({ answers: [{ verdict: 'claimed' }] });
+    expect(await starts()).toBe(`Runners started for it: 3, one after the other: ${before}; attempt 3 on B, under way.`);
+  });
+
+  it('are those that there were, when a backfill has it begin again', async () => {
+    await stores.test.query(
+      `update job_runs
+       set    status = 'queued', claimed_by = null, started_at = null, finished_at = null, next_attempt_at = now(),
+              earlier_attempts = earlier_attempts || jsonb_build_object('attempt', 2, 'claimedBy', 'A', 'startedAt', started_at, 'finishedAt', finished_at, 'status', 'dead', 'error', error)`,
+    );
+    expect(await starts()).toBe('Runners started for it: 2, one after the other: attempt 1 on A, failed; attempt 2 on A, dead.');
+  });
+});
