@@ -9,6 +9,8 @@ export interface ExplainedStart {
   readonly finishedAt: Date | null;
   readonly status: RunStatus;
   readonly error: string | null;
+  /** Why it ended as it did, or who had it begun again. */
+  readonly reason?: string | null;
 }
 
 /** The row of an occurrence, or of the gap that covers it. */
@@ -54,7 +56,7 @@ export interface ExplanationFacts {
   readonly row: ExplainedRow | null;
   /** Whether the schedule has this fire time, and those around it; null when the schedule cannot be read here. */
   readonly schedule: { readonly fires: boolean; readonly before: Date | null; readonly after: Date | null } | null;
-  /** Runs of the job that were under way while this one was. */
+  /** Runs of the job that were under way while this one was; of one that was skipped for them, when that was decided. */
   readonly beside: readonly Date[];
   /** Occurrences that were skipped because this one was under way. */
   readonly skippedFor: readonly Date[];
@@ -90,6 +92,7 @@ export interface Explanation {
   readonly secondStart: string;
   /** Whether it overlapped other runs of its job. */
   readonly overlap: string;
+  /** Runs of the job that were under way while this one was; of one that was skipped for them, when that was decided. */
   readonly beside: readonly Date[];
   readonly skippedFor: readonly Date[];
   /** What to do to run this one period again. */

@@ -1,6 +1,9 @@
 import type { Explanation, ExplanationFacts, ExplanationKind, ExplainedStart } from './explanation-facts.js';
 import { explainAbsence } from './explained-absence.js';
 
+/** What the reason of a row begins with that a person had begin again. */
+const REPLAYED = 'replayed by ';
+
 /** Answers in the order in which operators ask. */
 export function explanationOf(facts: ExplanationFacts): Explanation {
   const { jobName, fireTime, row, beside, skippedFor, schedule } = facts;
@@ -26,9 +29,11 @@ function kindOf({ row, job, schedule, fireTime, now }: ExplanationFacts): Explan
 
 function startsInWords(starts: readonly ExplainedStart[]): string {
   if (starts.length === 0) return 'Runners started for it: none.';
-  const each = starts.map(({ attempt, instanceId, startedAt, finishedAt, status, error }) => {
-    const end = finishedAt ? `, ${status} ${iso(finishedAt)}` : ', under way';
-    return `attempt ${attempt} on ${instanceId ?? 'an unknown instance'} ${iso(startedAt)}${end}${error ? ` (${error})` : ''}`;
+  const each = starts.map(({ attempt, instanceId, startedAt, finishedAt, status, error, reason }) => {
+    const end = finishedAt ? `, ${status === 'queued' ? 'ended' : status} ${iso(finishedAt)}` : ', under way';
+    // The reason of the others is in their error.
+    const again = reason && (status === 'queued' || reason.startsWith(REPLAYED)) ? `, ${reason}` : '';
+    return `attempt ${attempt} on ${instanceId ?? 'an unknown instance'} ${iso(startedAt)}${end}${error ? ` (${error})` : ''}${again}`;
   });
   const never = starts.length > 1 ? ', one after the other' : '';
   return `Runners started for it: ${starts.length}${never}: ${each.join('; ')}.`;
@@ -46,22 +51,24 @@ function secondStart({ row }: ExplanationFacts): string {
 }
 
 function overlapOf({ row, beside, skippedFor }: ExplanationFacts): string {
+  if (row?.status === 'skipped' && beside.length > 0) return `It overlapped nothing: it was not started, for ${list(beside)} was under way.`;
   if (!row || row.starts.length === 0) return 'It overlapped nothing: it was not started.';
   const skipped = skippedFor.length > 0 ? ` Skipped because of it: ${list(skippedFor)}.` : '';
   if (beside.length === 0) return `It did not overlap another run of its job.${skipped}`;
   return `It overlapped ${list(beside)}.${skipped}`;
 }
 
-function rerun({ jobName, fireTime, row }: ExplanationFacts, kind: ExplanationKind): string {
+function rerun({ jobName, fireTime, now, row }: ExplanationFacts, kind: ExplanationKind): string {
   const of = `${JSON.stringify(jobName)}, new Date("${iso(fireTime)}")`;
   const backfill = (options: string) => `SchedulerService.backfill(${of}, new Date("${iso(fireTime)}")${options})`;
+  const replay = `To run it again: replay(${of}, { by }); what its receipts have done is not done twice.`;
   switch (kind) {
     case 'running':
       return `To run it again: wait for its end, or cancel(${of}, { by }) first.`;
     case 'waiting':
       return 'Nothing needs to be done: it is started by itself. To end it instead: cancel.';
     case 'dead':
-      return `To run it again: replay(${of}, { by }); what its receipts have done is not done twice.`;
+      return replay;
     case 'done':
       return row?.trigger === 'manual'
         ? 'To run it again: runNow.'
@@ -69,7 +76,12 @@ function rerun({ jobName, fireTime, row }: ExplanationFacts, kind: ExplanationKi
     case 'cancelled':
     case 'skipped':
     case 'undecided':
-      return row?.trigger === 'manual' ? 'To run it after all: runNow.' : `To run this period after all: ${backfill('')}.`;
+    case 'before the schedule':
+      if (row?.trigger === 'manual') return 'To run it after all: runNow.';
+      // A backfill leaves alone what was started before.
+      if (row?.status === 'cancelled' && row.starts.length > 0) return replay;
+      if (fireTime <= now) return `To run this period after all: ${backfill('')}.`;
+      return row?.requestedBy ? `To run it after all: unskip(${of}, { by }).` : `To run this period after all, when its time has come: ${backfill('')}.`;
     case 'not due yet':
       return 'Nothing needs to be done: it is started when it is due.';
     default:

@@ -1,5 +1,6 @@
 import type { ExplainedJob, ExplainedRow, ExplainedStart, ExplanationFacts } from '../domain/explanation-facts.js';
 import type { RunKey } from '../domain/run.js';
+import { timesOf } from './times-of.js';
 import { isOff } from './flag-off.js';
 import type { JobRun } from './job-run.entity.js';
 import { queryOn, type Query } from './query.js';
@@ -75,22 +76,31 @@ export class ExplainStore {
     return { ...rest, starts: startsOf(row), gap: gapFrom && { from: gapFrom, count: gapCount! } };
   }
 
-  /** What was under way, or skipped, while this run was: from its first start to its end, or now. */
-  private async others({ jobName }: RunKey, { fireTime, starts }: ExplainedRow): Promise<Pick<ExplanationFacts, 'beside' | 'skippedFor'>> {
-    const from = starts[0]?.startedAt;
-    if (!from) return { beside: [], skippedFor: [] };
-    const last = starts.at(-1)!;
+  /** What was under way, or skipped, during an attempt of this run, or when it was skipped. */
+  private async others({ jobName, fireTime }: RunKey, { starts, status }: ExplainedRow): Promise<Pick<ExplanationFacts, 'beside' | 'skippedFor'>> {
+    if (starts.length === 0 && status !== 'skipped') return { beside: [], skippedFor: [] };
+    const { jobRuns } = this.database.tables;
     const rows = await this.query<{ fire_time: Date; skipped: boolean }>(
-      `select fire_time, status = 'skipped' as skipped
-       from   ${this.database.tables.jobRuns}
-       where  job_name = $1
-       and    fire_time <> $2
-       and   (status = 'skipped' and reason like 'overlap%' and fire_time between $3 and coalesce($4, clock_timestamp())
-              or attempt > 0 and started_at < coalesce($4, clock_timestamp())
-                and (status = 'running' or finished_at > $3))
-       order  by fire_time
+      `with own as materialized (
+         select run.status, time.*
+         from   ${jobRuns} run
+         cross  join lateral ${timesOf('run')} time
+         where  run.job_name = $1
+         and    run.fire_time = $2
+       )
+       select other.fire_time, other.status = 'skipped' as skipped
+       from   ${jobRuns} other
+       where  other.job_name = $1
+       and    other.fire_time <> $2
+       and    exists (select 1
+                      from   own
+                      cross  join lateral ${timesOf('other')} its
+                      where  not (own.status = 'skipped' and other.status = 'skipped')
+                      and    its.began < own.ended
+                      and    its.ended > own.began)
+       order  by other.fire_time
        limit  100`,
-      [jobName, fireTime.toISOString(), from.toISOString(), last.finishedAt?.toISOString() ?? null],
+      [jobName, fireTime.toISOString()],
     );
     const of = (skipped: boolean) => rows.filter((row) => row.skipped === skipped).map(({ fire_time }) => fire_time);
     return { beside: of(false), skippedFor: of(true) };
@@ -135,15 +145,17 @@ interface PausedRow {
 type FoundRow = Omit<ExplainedRow, 'starts' | 'gap'> &
   Pick<JobRun, 'claimedBy' | 'attempt' | 'startedAt' | 'finishedAt' | 'error' | 'earlierAttempts' | 'gapFrom' | 'gapCount'>;
 
-function startsOf({ attempt, claimedBy, startedAt, finishedAt, status, error, earlierAttempts }: FoundRow): ExplainedStart[] {
-  const earlier = earlierAttempts.map((each) => ({
+/** Of a run that a backfill has begin again, all attempts are among the earlier ones until it is started. */
+function startsOf({ attempt, claimedBy, startedAt, finishedAt, status, error, reason, earlierAttempts }: FoundRow): ExplainedStart[] {
+  const earlier = earlierAttempts.filter((each) => each.startedAt !== null).map((each) => ({
     attempt: each.attempt,
     instanceId: each.claimedBy,
-    startedAt: each.startedAt === null ? null : new Date(each.startedAt),
+    startedAt: new Date(each.startedAt!),
     finishedAt: each.finishedAt === null ? null : new Date(each.finishedAt),
     status: each.status,
     error: each.error?.message ?? null,
+    reason: each.reason ?? null,
   }));
-  if (attempt === 0) return earlier;
-  return [...earlier, { attempt, instanceId: claimedBy, startedAt, finishedAt: status === 'running' ? null : finishedAt, status, error: error?.message ?? null }];
+  if (attempt === 0 || claimedBy === null) return earlier;
+  return [...earlier, { attempt, instanceId: claimedBy, startedAt, finishedAt: status === 'running' ? null : finishedAt, status, error: error?.message ?? null, reason }];
 }

@@ -10,8 +10,9 @@ export interface EarlierAttempt {
   finishedAt: string | null;
   status: RunStatus;
   error: StoredError | null;
-  /** Set where a backfill took the row over: why it had not run, or ended as it did, and what had caused it. */
+  /** Why it ended as it did, had not run, or was begun again. */
   reason?: string | null;
+  /** Set where a backfill took the row over: what had caused it. */
   trigger?: RunTrigger;
 }
 

@@ -138,7 +138,7 @@ export class ReaperStore {
               reason = case when expired.becomes = 'cancelled' then run.cancel_reason || '; ' else '' end || 'the lease of ' || run.claimed_by || ' ran out',
               error = jsonb_build_object(
                 'name', 'LeaseExpired',
-                'message', 'The lease of ' || run.claimed_by || ' ran out: its process died, was frozen, or lost the database.',
+                'message', 'The lease of ' || run.claimed_by || ' ran out: its process died, was frozen, or lost the database, or it took longer than its maxRunTime.',
                 'stack', null),
               finished_at = clock_timestamp(),
               next_attempt_at = case when expired.becomes = 'orphaned' then clock_timestamp() end

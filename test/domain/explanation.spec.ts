@@ -89,6 +89,22 @@ describe('of a planned time that ran', () => {
   });
 });
 
+describe('what it says about running it again', () => {
+  const cancelled = row({ status: 'cancelled', reason: 'discarded: stale' });
+  const skipped = row({ status: 'skipped', reason: 'skipped by ops', requestedBy: 'ops' });
+
+  it.each<[string, string, Partial<ExplanationFacts>]>([
+    ['replay', 'To run it again: replay("export", new Date("2026-03-10T02:15:00.000Z"), { by });', { row: { ...cancelled, starts: [start({ status: 'cancelled' })] } }],
+    ['backfill', 'To run this period after all: SchedulerService.backfill("export", ', { row: cancelled }],
+    ['unskip', 'To run it after all: unskip("export", new Date("2026-03-10T02:15:00.000Z"), { by }).', { row: skipped, now: at('02:00') }],
+    ['backfill', 'To run this period after all: SchedulerService.backfill("export", ', { row: skipped }],
+    ['backfill', 'To run this period after all: SchedulerService.backfill("export", ', { job: job({ effectiveFrom: at('02:30') }) }],
+    ['a later backfill', 'To run this period after all, when its time has come: SchedulerService.backfill("export", ', { job: job({ effectiveFrom: at('02:30') }), now: at('02:00') }],
+  ])('is %s: %s', (_verb, advice, changes) => {
+    expect(explain(changes).rerun).toContain(advice);
+  });
+});
+
 describe('of a planned time that did not run says why', () => {
   const paused = { by: 'ops', reason: 'migration', since: at('01:00'), until: null };
   const queued = row({ status: 'queued', nextAttemptAt: at('02:16') });

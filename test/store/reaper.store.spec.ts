@@ -46,7 +46,7 @@ describe('G6 reaping', () => {
   it('G7 parks a run whose attempts are used up, with its error', async () => {
     await expired('attempt = 3');
     expect(await stores.reaper.reap([JOB], 10)).toMatchObject([{ status: 'dead', attempt: 3 }]);
-    expect(await rows()).toMatchObject([{ status: 'dead', next_attempt_at: null, error: { name: 'LeaseExpired' } }]);
+    expect(await rows()).toMatchObject([{ status: 'dead', next_attempt_at: null, reason: 'the lease of A ran out', error: { name: 'LeaseExpired', message: expect.stringContaining('or it took longer than its maxRunTime') } }]);
     expect(await claimWaiting()).toEqual([]);
   });
 
