@@ -1,6 +1,7 @@
 import type { OverlapPolicy } from '../domain/job-definition.js';
-import { expected, flag, integer, oneOf, text } from './option-rules.js';
-import { defaultsOf, readOptions, type OptionTable, type Values } from './read-options.js';
+import { readObject } from './operation-options.js';
+import { flag, integer, oneOf, text } from './option-rules.js';
+import { defaultsOf, type OptionTable, type Values } from './read-options.js';
 
 /** Whether runs of a backfill may go on beside others of their job. */
 export type BackfillOverlap = 'forbid' | 'allow';
@@ -54,7 +55,7 @@ export type ResolvedBackfillOptions = Required<Omit<Values<typeof BACKFILL_OPTIO
 
 /** @param overlap the job's own policy */
 export function readBackfillOptions(given: unknown, overlap: OverlapPolicy): { options: ResolvedBackfillOptions; problems: readonly string[] } {
-  const { values, problems } = read(given, BACKFILL_OPTIONS);
+  const { values, problems } = readObject(given, BACKFILL_OPTIONS);
   const ofJob: BackfillOverlap = overlap === 'allow' ? 'allow' : 'forbid';
   const options = { ...defaultsOf(BACKFILL_OPTIONS), overlap: ofJob, requestedBy: null, reason: null, ...values };
   if (options.maxConcurrent === 1 || options.overlap === 'allow') return { options, problems };
@@ -67,11 +68,6 @@ export function readBackfillOptions(given: unknown, overlap: OverlapPolicy): { o
 
 /** Who cancels, and why; null where it was not said. */
 export function readCancelOptions(given: unknown): { by: string | null; reason: string | null; problems: readonly string[] } {
-  const { values, problems } = read(given, CANCEL_OPTIONS);
+  const { values, problems } = readObject(given, CANCEL_OPTIONS);
   return { by: values.by ?? null, reason: values.reason ?? null, problems };
-}
-
-function read<Table extends OptionTable>(given: unknown, table: Table): { values: Partial<Values<Table>>; problems: readonly string[] } {
-  if (typeof given === 'object' && given !== null && !Array.isArray(given)) return readOptions(given, table, '');
-  return { values: {}, problems: [expected('an object of options', given).problem] };
 }
