@@ -56,5 +56,5 @@ const MOST_NAMES = 10;
 /** One line about all jobs that leave an answer to a default that nobody chose. */
 export function implicitLine(jobs: readonly JobDefinition[]): string {
   const names = jobs.slice(0, MOST_NAMES).map(({ name, implicit }) => `${name} (${implicit.join(', ')})`);
-  return `${count(jobs.length, 'job')} ${jobs.length === 1 ? 'leaves' : 'leave'} owner, overlap or missed implicit: ${listed(names, jobs.length)}. Say them in the decorator, or in the module's defaults; strict: true makes this an error`;
+  return `${count(jobs.length, 'job')} ${jobs.length === 1 ? 'leaves' : 'leave'} owner, overlap or missed implicit: ${listed(names, jobs.length)}. Say them in the decorator, or overlap and missed in the module's defaults; strict: true makes this an error`;
 }
