@@ -24,6 +24,8 @@ export interface BackfillOptions {
   /** The most occurrences the range may have. @default 10000 */
   atMost?: number;
   /** Who asks, for those who look at it later. */
+  by?: string;
+  /** The same as `by`. */
   requestedBy?: string;
   /** Why. */
   reason?: string;
@@ -41,6 +43,7 @@ const BACKFILL_OPTIONS = {
   overlap: { rule: oneOf<BackfillOverlap>('forbid', 'allow') },
   replay: { rule: flag, byDefault: false },
   atMost: { rule: integer({ atLeast: 1 }), byDefault: 10_000 },
+  by: { rule: text(200) },
   requestedBy: { rule: text(200) },
   reason: { rule: text(1_000) },
 } as const satisfies Record<keyof BackfillOptions, OptionTable[string]>;
@@ -48,16 +51,18 @@ const BACKFILL_OPTIONS = {
 const CANCEL_OPTIONS = { by: { rule: text(200) }, reason: { rule: text(1_000) } } as const satisfies Record<keyof CancelOptions, OptionTable[string]>;
 
 /** A backfill's options, every default filled in. */
-export type ResolvedBackfillOptions = Required<Omit<Values<typeof BACKFILL_OPTIONS>, 'requestedBy' | 'reason'>> & {
+export type ResolvedBackfillOptions = Required<Omit<Values<typeof BACKFILL_OPTIONS>, 'by' | 'requestedBy' | 'reason'>> & {
   readonly requestedBy: string | null;
   readonly reason: string | null;
 };
 
 /** @param overlap the job's own policy */
 export function readBackfillOptions(given: unknown, overlap: OverlapPolicy): { options: ResolvedBackfillOptions; problems: readonly string[] } {
-  const { values, problems } = readObject(given, BACKFILL_OPTIONS);
+  const { values: { by, ...values }, problems: unread } = readObject(given, BACKFILL_OPTIONS);
+  const isTwice = by !== undefined && values.requestedBy !== undefined && by !== values.requestedBy;
+  const problems = isTwice ? [...unread, 'by, requestedBy: they are the same, and differ here: give one.'] : unread;
   const ofJob: BackfillOverlap = overlap === 'allow' ? 'allow' : 'forbid';
-  const options = { ...defaultsOf(BACKFILL_OPTIONS), overlap: ofJob, requestedBy: null, reason: null, ...values };
+  const options = { ...defaultsOf(BACKFILL_OPTIONS), overlap: ofJob, requestedBy: by ?? null, reason: null, ...values };
   if (options.maxConcurrent === 1 || options.overlap === 'allow') return { options, problems };
   const forbids = values.overlap === undefined ? 'the job forbids overlap' : `overlap is 'forbid'`;
   return {

@@ -111,7 +111,7 @@ describe('SchedulerService.backfill', () => {
     const heard: SchedulerEvent[] = [];
     events.of('backfill.started', 'backfill.finished').subscribe((event) => heard.push(event));
     const finished = nextEvent(app, 'backfill.finished');
-    const plan = await scheduler.backfill('report', hoursAgo(4), hoursAgo(0), { requestedBy: 'ops', reason: 'mail server was down' });
+    const plan = await scheduler.backfill('report', hoursAgo(4), hoursAgo(0), { by: 'ops', reason: 'mail server was down' });
     expect(plan).toEqual({
       id: expect.stringMatching(/^[\da-f-]{36}$/),
       jobName: 'report',
@@ -198,6 +198,7 @@ describe('a backfill that cannot be done', () => {
     ['too many occurrences', hoursAgo(5), hoursAgo(0), { atMost: 5 }, /there are 6 occurrences .*atMost allows 5/],
     ['too many at a time', hoursAgo(1), hoursAgo(0), { maxConcurrent: 2 }, /maxConcurrent: 2 at a time need overlap: 'allow', for the job forbids overlap/],
     ['a misspelt option', hoursAgo(1), hoursAgo(0), { dryrun: true }, /Unknown option "dryrun"; did you mean "dryRun"/],
+    ['two who ask', hoursAgo(1), hoursAgo(0), { by: 'anna', requestedBy: 'bert' }, /by, requestedBy: they are the same, and differ here/],
     ['options that are none', hoursAgo(1), hoursAgo(0), 'all' as never, /expected an object with dryRun, .*, got "all"/],
   ])('%s is refused, and nothing is written', async (_what, from, to, options, message) => {
     const { scheduler } = await start();
