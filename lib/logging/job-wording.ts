@@ -1,3 +1,4 @@
+import { readCalendar } from '../domain/calendar.js';
 import type { ClockChange } from '../domain/clock-change-preview.js';
 import { formatDuration } from '../domain/duration.js';
 import type { JobDefinition } from '../domain/job-definition.js';
@@ -20,6 +21,13 @@ export function jobLine(job: JobDefinition, now: Date): string {
     ...(job.owner ? [`owner ${job.owner}`] : []),
   ];
   return `${job.name} "${schedule.expression}" (${schedule.timeZone}) next ${when}; ${policies.join(', ')}`;
+}
+
+/** A schedule of which nothing is left; null where it goes on. */
+export function overLine({ name, schedule }: JobDefinition, now: Date): string | null {
+  if (schedule.nextAfter(now.getTime()) !== null) return null;
+  const endAtMs = schedule.calendar === null ? Infinity : readCalendar(schedule.calendar).endAtMs;
+  return `${name}: it never fires again${endAtMs === Infinity ? '' : `, for its endAt (${iso(endAtMs)}) is past`}`;
 }
 
 /** What a change of the clock will do to a job. */
