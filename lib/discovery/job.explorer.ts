@@ -8,6 +8,7 @@ import { text } from '../options/option-rules.js';
 import { resolveJob } from '../options/resolve-job.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { problemsOfRetention } from '../options/retention.js';
+import { problemsOfGroups } from './concurrency-groups.js';
 import { bySharedDeclarations, DecoratedMethods, inherits, type DecoratedMethod } from './decorated-methods.js';
 import type { CronDeclaration } from './distributed-cron.decorator.js';
 import { HandlerFactory } from './handler.factory.js';
@@ -31,7 +32,7 @@ export class JobExplorer {
     const problems: string[] = [];
     const jobs = this.jobs(problems);
     const handlers = this.runTimeHandlers(problems);
-    problems.push(...problemsOfFormerNames(jobs));
+    problems.push(...problemsOfFormerNames(jobs), ...problemsOfGroups(jobs.map(({ definition }) => definition)));
     if (this.options.strict) problems.push(...implicitJobs(jobs).map(({ declaredBy, name, implicit }) => `${declaredBy}: job "${name}" leaves ${implicit.join(', ')} implicit, and strict is on: say it.`));
     if (problems.length > 0) throw new InvalidJobsError(problems);
     return { jobs, handlers };

@@ -1,3 +1,4 @@
+import { readCalendar } from '../domain/calendar.js';
 import type { ClockChange } from '../domain/clock-change-preview.js';
 import { formatDuration } from '../domain/duration.js';
 import type { JobDefinition } from '../domain/job-definition.js';
@@ -20,6 +21,13 @@ export function jobLine(job: JobDefinition, now: Date): string {
     ...(job.owner ? [`owner ${job.owner}`] : []),
   ];
   return `${job.name} "${schedule.expression}" (${schedule.timeZone}) next ${when}; ${policies.join(', ')}`;
+}
+
+/** A schedule of which nothing is left; null where it goes on. */
+export function overLine({ name, schedule }: JobDefinition, now: Date): string | null {
+  if (schedule.nextAfter(now.getTime()) !== null) return null;
+  const endAtMs = schedule.calendar === null ? Infinity : readCalendar(schedule.calendar).endAtMs;
+  return `${name}: it never fires again${endAtMs === Infinity ? '' : `, for its endAt (${iso(endAtMs)}) is past`}`;
 }
 
 /** What a change of the clock will do to a job. */
@@ -56,5 +64,5 @@ const MOST_NAMES = 10;
 /** One line about all jobs that leave an answer to a default that nobody chose. */
 export function implicitLine(jobs: readonly JobDefinition[]): string {
   const names = jobs.slice(0, MOST_NAMES).map(({ name, implicit }) => `${name} (${implicit.join(', ')})`);
-  return `${count(jobs.length, 'job')} ${jobs.length === 1 ? 'leaves' : 'leave'} owner, overlap or missed implicit: ${listed(names, jobs.length)}. Say them in the decorator, or in the module's defaults; strict: true makes this an error`;
+  return `${count(jobs.length, 'job')} ${jobs.length === 1 ? 'leaves' : 'leave'} owner, overlap or missed implicit: ${listed(names, jobs.length)}. Say them in the decorator, or overlap and missed in the module's defaults; strict: true makes this an error`;
 }

@@ -3,7 +3,7 @@ import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
 import type { JobDefinition } from '../domain/job-definition.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
-import { clockChangeLine, clockChangesSummary, implicitLine, jobLine } from './job-wording.js';
+import { clockChangeLine, clockChangesSummary, implicitLine, jobLine, overLine } from './job-wording.js';
 import type { LogLine } from './log-line.js';
 import { wordingOf } from './wording.js';
 
@@ -35,7 +35,7 @@ export class SchedulerLogger {
   listJobs(jobs: readonly JobDefinition[], now: Date): void {
     for (const job of jobs) {
       this.say(jobLine(job, now));
-      this.doubt(job);
+      this.doubt(job, now);
     }
     const implicit = jobs.filter((job) => job.implicit.length > 0);
     if (implicit.length > 0) this.warn(implicitLine(implicit));
@@ -44,12 +44,14 @@ export class SchedulerLogger {
 
   /** What is doubtful about the schedule of a job that was made, or has another, while the application runs. */
   warnOf(job: JobDefinition, now: Date): void {
-    this.doubt(job);
+    this.doubt(job, now);
     if (this.options.logging) this.foretell([job], now.getTime());
   }
 
-  private doubt({ name, schedule }: JobDefinition): void {
-    for (const warning of schedule.warnings) this.warn(`${name}: ${warning}`);
+  private doubt(job: JobDefinition, now: Date): void {
+    for (const warning of job.schedule.warnings) this.warn(`${job.name}: ${warning}`);
+    const over = overLine(job, now);
+    if (over !== null) this.warn(over);
   }
 
   /** Which jobs the next year's clock changes will surprise. */

@@ -66,14 +66,16 @@ export class DeadLetters {
   }
 
   /**
-   * Ends runs, as by {@link discard}; the earliest fire times first.
+   * Ends runs, as by {@link discard}; the earliest fire times first. With `dryRun` no reason is needed.
    * @returns those that are ended, or with `dryRun` would be, and how many are left
    */
   async discardAll(filter: DeadLetterFilter, operator: Operator, options?: BulkOptions): Promise<FoundRuns> {
-    const actor = withReason(operator, 'SchedulerService.discardAll');
     const { filter: which, limit, dryRun } = readBulk(filter, options, 'SchedulerService.discardAll');
-    if (dryRun) return this.bulk.find(which, limit, 'discard');
-    return this.bulk.discardAll(which, limit, actor, { filter: which });
+    if (dryRun) {
+      readOperator(operator, 'SchedulerService.discardAll');
+      return this.bulk.find(which, limit, 'discard');
+    }
+    return this.bulk.discardAll(which, limit, withReason(operator, 'SchedulerService.discardAll'), { filter: which });
   }
 }
 

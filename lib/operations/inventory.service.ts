@@ -1,8 +1,10 @@
 import { Injectable } from '@nestjs/common';
 import { KnownJobs } from '../discovery/known-jobs.js';
 import { compileSchedule } from '../domain/schedule.js';
-import { given, jobNameOf } from '../options/operation-rules.js';
+import { readOperationOptions } from '../options/operation-options.js';
+import { knownAs } from '../options/operation-rules.js';
 import { integer } from '../options/option-rules.js';
+import type { OptionTable } from '../options/read-options.js';
 import { InventoryStore, type InventoryRow, type KeptAction, type LastRun } from '../store/inventory.store.js';
 
 /**
@@ -55,6 +57,11 @@ export interface ActionsOptions {
   readonly limit?: number;
 }
 
+const ACTIONS_OPTIONS = {
+  jobName: { rule: knownAs },
+  limit: { rule: integer({ atLeast: 1, atMost: 10_000 }) },
+} as const satisfies Record<keyof ActionsOptions, OptionTable[string]>;
+
 /** What there is, and what operators did to it. */
 @Injectable()
 export class Inventory {
@@ -70,10 +77,9 @@ export class Inventory {
   }
 
   /** What operators did, the newest first. @throws InvalidOptionsError */
-  async actions({ jobName, limit = 100 }: ActionsOptions = {}): Promise<KeptAction[]> {
-    const verb = 'SchedulerService.actions';
-    const most = given(limit, integer({ atLeast: 1, atMost: 10_000 }), `${verb}: limit`);
-    return this.store.actions(jobName === undefined ? null : jobNameOf(jobName, verb), most);
+  async actions(options?: ActionsOptions): Promise<KeptAction[]> {
+    const { jobName = null, limit = 100 } = readOperationOptions(options, ACTIONS_OPTIONS, 'SchedulerService.actions');
+    return this.store.actions(jobName, limit);
   }
 
   private entry(job: InventoryRow, now: Date): InventoryEntry {

@@ -3,9 +3,11 @@ import { KnownJobs } from '../discovery/known-jobs.js';
 import type { RunKey } from '../domain/run.js';
 import { FlagAnswers } from '../execution/flag-answers.js';
 import { ReaperService } from '../maintenance/reaper.service.js';
-import { given, jobNameOf, storable } from '../options/operation-rules.js';
+import { readOperationOptions } from '../options/operation-options.js';
+import { jobNameOf, storable } from '../options/operation-rules.js';
 import { oneOf } from '../options/option-rules.js';
 import { readOperator, type Operator } from '../options/operator.js';
+import type { OptionTable } from '../options/read-options.js';
 import { ManualRunStore, type ManualOverlap } from '../store/manual-run.store.js';
 
 export interface RunNowOptions {
@@ -18,6 +20,11 @@ export interface RunNowOptions {
   /** What the handler gets as `run.data`: anything that JSON can hold. @default what the job has */
   readonly data?: unknown;
 }
+
+const RUN_NOW_OPTIONS = {
+  overlap: { rule: oneOf<ManualOverlap>('forbid', 'queue', 'allow') },
+  data: { rule: storable },
+} as const satisfies Record<keyof RunNowOptions, OptionTable[string]>;
 
 /** Runs jobs because somebody asks for it. */
 @Injectable()
@@ -35,12 +42,11 @@ export class ManualRuns {
    * @returns its key: the fire time is when it was asked for
    * @throws InvalidOptionsError, UnknownJobError, RenamedJobError; RunRefusedError when the job is held back, or a run is in the way
    */
-  async runNow(jobName: string, operator: Operator, options: RunNowOptions = {}): Promise<RunKey> {
+  async runNow(jobName: string, operator: Operator, options?: RunNowOptions): Promise<RunKey> {
     const verb = 'SchedulerService.runNow';
     const read = readOperator(operator, verb);
     const name = jobNameOf(jobName, verb);
-    const overlap = options.overlap === undefined ? null : given(options.overlap, oneOf<ManualOverlap>('forbid', 'queue', 'allow'), `${verb}: overlap`);
-    const data = options.data === undefined ? undefined : given(options.data, storable, `${verb}: data`);
+    const { overlap = null, data } = readOperationOptions(options, RUN_NOW_OPTIONS, verb);
     const flag = this.known.get(name)?.definition.flag ?? null;
     const flagOff = (await this.flags.off([flag])).get(flag) ?? null;
     const fireTime = await this.store.add({ jobName: name, overlap, data, flagOff }, read);

@@ -1,8 +1,11 @@
 import { Injectable } from '@nestjs/common';
 import { compileSchedule } from '../domain/schedule.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
+import { readOperationOptions } from '../options/operation-options.js';
 import { jobNameOf } from '../options/operation-rules.js';
+import { expected, type Rule } from '../options/option-rules.js';
 import { readOperator, type Operator } from '../options/operator.js';
+import type { OptionTable } from '../options/read-options.js';
 import { ScheduleFollower } from '../scheduling/schedule-follower.service.js';
 import { OverrideStore } from '../store/override.store.js';
 
@@ -11,6 +14,14 @@ export interface ScheduleOverride {
   readonly cron?: string;
   readonly timeZone?: string;
 }
+
+/** What it says is read with the schedule. */
+const written = (example: string): Rule<string> => (given) => (typeof given === 'string' ? { value: given } : expected(example, given));
+
+const OVERRIDE = {
+  cron: { rule: written('a cron expression such as "15 2 * * *"') },
+  timeZone: { rule: written('an IANA name such as "Europe/Berlin"') },
+} as const satisfies Record<keyof ScheduleOverride, OptionTable[string]>;
 
 /** Gives jobs another schedule than the code does, until that is taken back: through deploys, restarts and renames. */
 @Injectable()
@@ -26,9 +37,10 @@ export class Overrides {
    * @throws InvalidOptionsError, InvalidCronExpressionError, InvalidTimeZoneError, InvalidCalendarError, RenamedJobError;
    * UnknownJobError also for a job made at run time, which is changed with `JobRegistry.update`
    */
-  async override(jobName: string, { cron, timeZone }: ScheduleOverride, operator: Operator): Promise<void> {
+  async override(jobName: string, schedule: ScheduleOverride, operator: Operator): Promise<void> {
     const verb = 'SchedulerService.override';
     const read = readOperator(operator, verb);
+    const { cron, timeZone } = readOperationOptions(schedule, OVERRIDE, verb);
     if (cron === undefined && timeZone === undefined) throw new InvalidOptionsError([`${verb}: expected a cron expression, a timeZone, or both.`]);
     const name = jobNameOf(jobName, verb);
     await this.store.override(name, (stored) => compileSchedule(cron ?? stored.cron, timeZone ?? stored.timeZone, name, stored.calendar), read);

@@ -1,7 +1,9 @@
 import { Injectable } from '@nestjs/common';
 import { ReaperService } from '../maintenance/reaper.service.js';
-import { given, instant, jobNameOf } from '../options/operation-rules.js';
+import { readOperationOptions } from '../options/operation-options.js';
+import { instant, jobNameOf } from '../options/operation-rules.js';
 import { readOperator, type Operator } from '../options/operator.js';
+import type { OptionTable } from '../options/read-options.js';
 import { PauseStore, type Pause } from '../store/pause.store.js';
 
 /** How long a pause lasts. */
@@ -9,6 +11,8 @@ export interface PauseOptions {
   /** It ends by itself at this instant. @default when somebody resumes the job */
   readonly until?: Date;
 }
+
+const PAUSE_OPTIONS = { until: { rule: instant } } as const satisfies Record<keyof PauseOptions, OptionTable[string]>;
 
 /** Holds jobs back: what comes due meanwhile is recorded as that, and is not missed. What runs goes on. */
 @Injectable()
@@ -22,9 +26,9 @@ export class Pauses {
    * Nothing of the job starts from now on, on any replica.
    * @throws InvalidOptionsError, UnknownJobError, RenamedJobError
    */
-  async pause(jobName: string, operator: Operator, options: PauseOptions = {}): Promise<Pause> {
+  async pause(jobName: string, operator: Operator, options?: PauseOptions): Promise<Pause> {
     const read = readOperator(operator, 'SchedulerService.pause');
-    const until = options.until === undefined ? null : given(options.until, instant, 'SchedulerService.pause: until');
+    const { until = null } = readOperationOptions(options, PAUSE_OPTIONS, 'SchedulerService.pause');
     return this.store.pause(jobNameOf(jobName, 'SchedulerService.pause'), until, read);
   }
 

@@ -1,14 +1,18 @@
 import { Injectable } from '@nestjs/common';
 import { compileSchedule } from '../domain/schedule.js';
+import { readOperationOptions } from '../options/operation-options.js';
 import { given, instant, jobNameOf } from '../options/operation-rules.js';
 import { integer } from '../options/option-rules.js';
 import { readOperator, type Operator } from '../options/operator.js';
+import type { OptionTable } from '../options/read-options.js';
 import { SkipStore } from '../store/skip.store.js';
 
 export interface SkipOptions {
   /** How many; at most 1000. @default 1 */
   readonly count?: number;
 }
+
+const SKIP_OPTIONS = { count: { rule: integer({ atLeast: 1, atMost: 1_000 }) } } as const satisfies Record<keyof SkipOptions, OptionTable[string]>;
 
 /** Leaves out occurrences that are yet to come. */
 @Injectable()
@@ -21,11 +25,11 @@ export class Skips {
    * @returns their fire times: fewer when the schedule ends
    * @throws InvalidOptionsError, UnknownJobError, RenamedJobError
    */
-  async skipNext(jobName: string, operator: Operator, options: SkipOptions = {}): Promise<Date[]> {
+  async skipNext(jobName: string, operator: Operator, options?: SkipOptions): Promise<Date[]> {
     const verb = 'SchedulerService.skipNext';
     const read = readOperator(operator, verb);
     const name = jobNameOf(jobName, verb);
-    const count = given(options.count ?? 1, integer({ atLeast: 1, atMost: 1_000 }), `${verb}: count`);
+    const { count = 1 } = readOperationOptions(options, SKIP_OPTIONS, verb);
     return this.store.skip(name, ({ cron, timeZone, calendar }, now) => compileSchedule(cron, timeZone, name, calendar).between(now, Infinity, count), read);
   }
 

@@ -1,6 +1,7 @@
 import type { OverlapPolicy } from '../domain/job-definition.js';
-import { expected, flag, integer, oneOf, text } from './option-rules.js';
-import { defaultsOf, readOptions, type OptionTable, type Values } from './read-options.js';
+import { readObject } from './operation-options.js';
+import { flag, integer, oneOf, text } from './option-rules.js';
+import { defaultsOf, type OptionTable, type Values } from './read-options.js';
 
 /** Whether runs of a backfill may go on beside others of their job. */
 export type BackfillOverlap = 'forbid' | 'allow';
@@ -23,6 +24,8 @@ export interface BackfillOptions {
   /** The most occurrences the range may have. @default 10000 */
   atMost?: number;
   /** Who asks, for those who look at it later. */
+  by?: string;
+  /** The same as `by`. */
   requestedBy?: string;
   /** Why. */
   reason?: string;
@@ -40,6 +43,7 @@ const BACKFILL_OPTIONS = {
   overlap: { rule: oneOf<BackfillOverlap>('forbid', 'allow') },
   replay: { rule: flag, byDefault: false },
   atMost: { rule: integer({ atLeast: 1 }), byDefault: 10_000 },
+  by: { rule: text(200) },
   requestedBy: { rule: text(200) },
   reason: { rule: text(1_000) },
 } as const satisfies Record<keyof BackfillOptions, OptionTable[string]>;
@@ -47,16 +51,18 @@ const BACKFILL_OPTIONS = {
 const CANCEL_OPTIONS = { by: { rule: text(200) }, reason: { rule: text(1_000) } } as const satisfies Record<keyof CancelOptions, OptionTable[string]>;
 
 /** A backfill's options, every default filled in. */
-export type ResolvedBackfillOptions = Required<Omit<Values<typeof BACKFILL_OPTIONS>, 'requestedBy' | 'reason'>> & {
+export type ResolvedBackfillOptions = Required<Omit<Values<typeof BACKFILL_OPTIONS>, 'by' | 'requestedBy' | 'reason'>> & {
   readonly requestedBy: string | null;
   readonly reason: string | null;
 };
 
 /** @param overlap the job's own policy */
 export function readBackfillOptions(given: unknown, overlap: OverlapPolicy): { options: ResolvedBackfillOptions; problems: readonly string[] } {
-  const { values, problems } = read(given, BACKFILL_OPTIONS);
+  const { values: { by, ...values }, problems: unread } = readObject(given, BACKFILL_OPTIONS);
+  const isTwice = by !== undefined && values.requestedBy !== undefined && by !== values.requestedBy;
+  const problems = isTwice ? [...unread, 'by, requestedBy: they are the same, and differ here: give one.'] : unread;
   const ofJob: BackfillOverlap = overlap === 'allow' ? 'allow' : 'forbid';
-  const options = { ...defaultsOf(BACKFILL_OPTIONS), overlap: ofJob, requestedBy: null, reason: null, ...values };
+  const options = { ...defaultsOf(BACKFILL_OPTIONS), overlap: ofJob, requestedBy: by ?? null, reason: null, ...values };
   if (options.maxConcurrent === 1 || options.overlap === 'allow') return { options, problems };
   const forbids = values.overlap === undefined ? 'the job forbids overlap' : `overlap is 'forbid'`;
   return {
@@ -67,11 +73,6 @@ export function readBackfillOptions(given: unknown, overlap: OverlapPolicy): { o
 
 /** Who cancels, and why; null where it was not said. */
 export function readCancelOptions(given: unknown): { by: string | null; reason: string | null; problems: readonly string[] } {
-  const { values, problems } = read(given, CANCEL_OPTIONS);
+  const { values, problems } = readObject(given, CANCEL_OPTIONS);
   return { by: values.by ?? null, reason: values.reason ?? null, problems };
-}
-
-function read<Table extends OptionTable>(given: unknown, table: Table): { values: Partial<Values<Table>>; problems: readonly string[] } {
-  if (typeof given === 'object' && given !== null && !Array.isArray(given)) return readOptions(given, table, '');
-  return { values: {}, problems: [expected('an object of options', given).problem] };
 }

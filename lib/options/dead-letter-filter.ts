@@ -1,7 +1,8 @@
 import type { RunStatus } from '../domain/run.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
+import { readObject } from './operation-options.js';
 import { expected, flag, integer, oneOf, text, type Rule } from './option-rules.js';
-import { readOptions, type OptionTable } from './read-options.js';
+import type { OptionTable } from './read-options.js';
 
 /** Runs that have failed and wait: for a person, or for their next attempt. */
 export type WaitingStatus = 'dead' | 'failed' | 'orphaned';
@@ -59,8 +60,8 @@ const BULK = {
  * @throws InvalidOptionsError with every problem
  */
 export function readBulk(filter: DeadLetterFilter | undefined, options: BulkOptions | undefined, verb: string): { filter: RunFilter; limit: number; dryRun: boolean } {
-  const which = readOptions(filter ?? {}, FILTER, '');
-  const how = readOptions(options ?? {}, BULK, '');
+  const which = readObject(filter, FILTER);
+  const how = readObject(options, BULK);
   const problems = [...which.problems, ...how.problems];
   if (problems.length > 0) throw new InvalidOptionsError(problems.map((problem) => `${verb}: ${problem}`));
   const { jobName = null, status = 'dead', from = null, to = null, errorContains = null } = which.values;

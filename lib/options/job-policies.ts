@@ -59,6 +59,12 @@ export function problemsBetween(given: object, own: Partial<JobValues>, policies
   return problems;
 }
 
+/** Of a job alone: as a default for all, it is for those that have a flag. */
+export function problemsOfFlagOff(given: DistributedCronOptions, own: Partial<JobValues>, { flag }: JobPolicies): string[] {
+  if (own.flagOff !== 'cancel' || flag !== null || given.flag !== undefined) return [];
+  return ['flagOff is for a job with a flag, and this one has none.'];
+}
+
 /** The module's renewal, unless it is too slow for a lease that a job chose for itself. */
 function renewalOf(leaseMs: number, common: number | undefined): number {
   return common !== undefined && leaseMs >= 3 * common ? common : Math.floor(leaseMs / 4);

@@ -11,14 +11,15 @@ export function given<T>(value: unknown, rule: Rule<T>, what: string): T {
 
 /** A job's name as it may be stored: what is none is refused before the database is asked. */
 export function jobNameOf(value: unknown, verb: string): string {
-  return given(value, name, `${verb}: jobName`);
+  return given(value, knownAs, `${verb}: jobName`);
 }
 
 /** A Date within what a timestamp holds. */
 export const instant: Rule<Date> = (value) =>
   value instanceof Date && Math.abs(value.getTime()) < 8e15 ? { value } : expected('a Date', value instanceof Date ? 'an invalid Date' : value);
 
-const name: Rule<string> = (value) => (typeof value === 'string' && value !== '' && !value.includes('\0') ? { value } : expected('the name of a job', value));
+/** A job's name, whatever it is: nothing but what cannot be stored is refused. */
+export const knownAs: Rule<string> = (value) => (typeof value === 'string' && value !== '' && !value.includes('\0') ? { value } : expected('the name of a job', value));
 
 /** What JSON can hold, and PostgreSQL store. */
 export const storable: Rule<unknown> = (value) => {

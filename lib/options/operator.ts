@@ -1,5 +1,7 @@
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
+import { readOperationOptions } from './operation-options.js';
 import { text } from './option-rules.js';
+import type { OptionTable } from './read-options.js';
 
 /** Who does something to a job, and why: kept with what was done. */
 export interface Operator {
@@ -9,16 +11,17 @@ export interface Operator {
   readonly reason?: string;
 }
 
+const OPERATOR = { by: { rule: text(200) }, reason: { rule: text(2_000) } } as const satisfies Record<keyof Operator, OptionTable[string]>;
+
 /**
  * Reads who and why.
  * @param verb for people: `SchedulerService.pause`
  * @throws InvalidOptionsError with every problem
  */
 export function readOperator(given: Operator | undefined, verb: string): { by: string; reason: string | null } {
-  if (typeof given !== 'object' || given === null) throw new InvalidOptionsError([`${verb}: say who does it, as { by: 'name', reason: '…' }.`]);
-  const by = text(200)(given.by);
-  const reason = given.reason === undefined ? { value: null } : text(2_000)(given.reason);
-  const problems = Object.entries({ by, reason }).flatMap(([name, reading]) => ('problem' in reading ? [`${verb}: ${name}: ${reading.problem}`] : []));
-  if ('problem' in by || 'problem' in reason) throw new InvalidOptionsError(problems);
-  return { by: by.value, reason: reason.value };
+  const isObject = typeof given === 'object' && given !== null && !Array.isArray(given);
+  if (!isObject) throw new InvalidOptionsError([`${verb}: say who does it, as { by: 'name', reason: '…' }.`]);
+  // Left out, it is told as what is wrong with it, beside everything else.
+  const { by, reason = null } = readOperationOptions({ ...given, by: given.by ?? null }, OPERATOR, verb);
+  return { by: by!, reason };
 }

@@ -1,4 +1,4 @@
-import { calendarText } from '../domain/calendar.js';
+import { calendarText, readCalendar, type CalendarRules } from '../domain/calendar.js';
 import { compileSchedule, type Schedule } from '../domain/schedule.js';
 import { SchedulerError } from '../errors/scheduler.error.js';
 import { expected } from './option-rules.js';
@@ -8,15 +8,18 @@ export function readSchedule(
   expression: unknown,
   timeZone: string,
   jobName: string,
-  calendar: string | null,
+  rules: CalendarRules,
 ): { schedule: Schedule | null; problems: string[] } {
-  if (typeof expression !== 'string') return { schedule: null, problems: [expected('a cron expression such as "15 2 * * *"', expression).problem] };
+  if (typeof expression !== 'string') {
+    const { problem } = expected('a cron expression such as "15 2 * * *"', expression);
+    return { schedule: null, problems: [problem, ...problemsOfCalendar(rules)] };
+  }
   try {
-    return { schedule: compileSchedule(expression, timeZone, jobName, calendar), problems: [] };
+    return { schedule: compileSchedule(expression, timeZone, jobName, calendarText(rules)), problems: [] };
   } catch (error) {
     if (!(error instanceof SchedulerError)) throw error;
-    // The zone and the expression may both be wrong, and only one of them was thrown.
-    const problems = [...problemsOfZone(timeZone), ...problemsOf(() => compileSchedule(expression, 'UTC', jobName))];
+    // Several may be wrong, and only one of them was thrown.
+    const problems = [...problemsOfZone(timeZone), ...problemsOf(() => compileSchedule(expression, 'UTC', jobName)), ...problemsOfCalendar(rules)];
     return { schedule: null, problems: problems.length > 0 ? problems : [error.message] };
   }
 }
@@ -28,7 +31,17 @@ export function problemsOfZone(timeZone: string): string[] {
 
 /** What is wrong with days that all jobs leave out. */
 export function problemsOfExclude(exclude: readonly string[] | undefined): string[] {
-  return problemsOf(() => compileSchedule('* * * * *', 'UTC', undefined, calendarText({ exclude })));
+  const each = problemsOfCalendar({ exclude });
+  return each.length > 0 ? each : problemsOf(() => compileSchedule('* * * * *', 'UTC', undefined, calendarText({ exclude })));
+}
+
+/** What is wrong with each part by itself, whatever the expression. */
+function problemsOfCalendar({ startAt, endAt, exclude = [] }: CalendarRules): string[] {
+  const parts: readonly CalendarRules[] = [{ startAt, endAt }, ...exclude.map((day) => ({ exclude: [day] }))];
+  return parts.flatMap((part) => problemsOf(() => {
+    const text = calendarText(part);
+    if (text !== null) readCalendar(text);
+  }));
 }
 
 function problemsOf(action: () => unknown): string[] {

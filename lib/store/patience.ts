@@ -38,5 +38,5 @@ export async function withPatience<Result>({ waitMs, tell }: Patience, work: () 
 /** What a start fails with: the database's trouble in words, everything else as it is. */
 export function inWords(error: unknown): unknown {
   const trouble = databaseTrouble(error);
-  return error instanceof Error && !(error instanceof SchedulerError) && trouble ? new UnusableDatabaseError(trouble.advice, error) : error;
+  return error instanceof Error && !(error instanceof SchedulerError) && trouble ? new UnusableDatabaseError(trouble, error) : error;
 }

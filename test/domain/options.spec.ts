@@ -276,9 +276,26 @@ describe('a job', () => {
     [{ exclude: ['* * * * *'] }, 'exclude leaves no day on which "15 2 * * *" fires'],
     [{ exclude: 'Christmas' }, 'Cron "Christmas"'],
     [{ flag: '' }, 'flag: expected a text'],
+    [{ flagOff: 'cancel' }, 'flagOff is for a job with a flag, and this one has none.'],
+    [{ flagOff: 'cancel', flag: '' }, 'flag: expected a text'],
     [{ flagOff: 'stop' }, 'flagOff: expected "finish" or "cancel", got "stop"'],
   ])('says what is wrong with %p', (options, problem) => {
     expect(problemsOf(() => job(options))).toEqual([expect.stringContaining(problem)]);
+  });
+
+  it('takes the flag, or what its end does, from the module', () => {
+    expect(job({ flagOff: 'cancel' }, { defaults: { flag: 'mails' } })).toMatchObject({ flag: 'mails', flagOff: 'cancel' });
+    expect(scheduler({ defaults: { flagOff: 'cancel' } }).jobDefaults).toEqual({ flagOff: 'cancel' });
+  });
+
+  it('says of all days at once what is wrong with them', () => {
+    const exclude = ['Christmas', '2026-12-25', '2026-02-30', '* 9 * * *'];
+    const problems = ['Cron "Christmas"', 'there is no day 2026-02-30', '"* 9 * * *" names times of day'].map((problem) => expect.stringContaining(problem));
+    expect(problemsOf(() => job({ exclude }))).toEqual(problems);
+    expect(problemsOf(() => scheduler({ defaults: { exclude } }))).toEqual(problems);
+    expect(problemsOf(() => job({ exclude, startAt: new Date('2026-01-02'), endAt: new Date('2026-01-01') }, { expression: '0 25 * * *' }))).toEqual(
+      [expect.stringContaining('hour 25'), expect.stringContaining('must be before endAt'), ...problems],
+    );
   });
 
   const fixed = () => 5;

@@ -111,7 +111,7 @@ describe('SchedulerService.backfill', () => {
     const heard: SchedulerEvent[] = [];
     events.of('backfill.started', 'backfill.finished').subscribe((event) => heard.push(event));
     const finished = nextEvent(app, 'backfill.finished');
-    const plan = await scheduler.backfill('report', hoursAgo(4), hoursAgo(0), { requestedBy: 'ops', reason: 'mail server was down' });
+    const plan = await scheduler.backfill('report', hoursAgo(4), hoursAgo(0), { by: 'ops', reason: 'mail server was down' });
     expect(plan).toEqual({
       id: expect.stringMatching(/^[\da-f-]{36}$/),
       jobName: 'report',
@@ -198,7 +198,8 @@ describe('a backfill that cannot be done', () => {
     ['too many occurrences', hoursAgo(5), hoursAgo(0), { atMost: 5 }, /there are 6 occurrences .*atMost allows 5/],
     ['too many at a time', hoursAgo(1), hoursAgo(0), { maxConcurrent: 2 }, /maxConcurrent: 2 at a time need overlap: 'allow', for the job forbids overlap/],
     ['a misspelt option', hoursAgo(1), hoursAgo(0), { dryrun: true }, /Unknown option "dryrun"; did you mean "dryRun"/],
-    ['options that are none', hoursAgo(1), hoursAgo(0), 'all' as never, /expected an object of options, got "all"/],
+    ['two who ask', hoursAgo(1), hoursAgo(0), { by: 'anna', requestedBy: 'bert' }, /by, requestedBy: they are the same, and differ here/],
+    ['options that are none', hoursAgo(1), hoursAgo(0), 'all' as never, /expected an object with dryRun, .*, got "all"/],
   ])('%s is refused, and nothing is written', async (_what, from, to, options, message) => {
     const { scheduler } = await start();
     const refused = await scheduler.backfill('report', from, to, options as BackfillOptions).catch((error: unknown) => error);
@@ -354,6 +355,6 @@ describe('SchedulerService.nextFireTimes', () => {
     expect(() => scheduler.nextFireTimes('report', { count: 0 })).toThrow(/count: expected at least 1, got 0/);
     expect(() => scheduler.nextFireTimes('report', { from: new Date(NaN), count: 1.5 })).toThrow(InvalidOptionsError);
     expect(() => scheduler.nextFireTimes('report', { cnt: 2 } as never)).toThrow('nextFireTimes of job "report": Unknown option "cnt"; did you mean "count"?');
-    expect(() => scheduler.nextFireTimes('report', 3 as never)).toThrow('expected an object with count or from, got 3');
+    expect(() => scheduler.nextFireTimes('report', 3 as never)).toThrow('expected an object with count, from, got 3');
   });
 });

@@ -77,7 +77,7 @@ describe('at its start the application says', () => {
     const implicit = async (options: DistributedSchedulerOptions) =>
       (await linesOfStart({ connection: database.url, migrate: true, ...options })).filter((line) => line.includes('implicit'));
     expect(await implicit({})).toEqual([expect.stringMatching(/^1 job leaves owner, overlap or missed implicit: Jobs\.tidy \(owner, overlap\)\. .*strict: true/)]);
-    expect(await implicit({ defaults: { overlap: 'forbid' } })).toEqual([expect.stringContaining('Jobs.tidy (owner)')]);
+    expect(await implicit({ defaults: { overlap: 'forbid' } })).toEqual([expect.stringContaining('Jobs.tidy (owner). Say them in the decorator, or overlap and missed in the module')]);
   });
 
   it('that an operator has put another schedule in place of the declared one', async () => {

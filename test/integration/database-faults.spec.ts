@@ -107,7 +107,10 @@ describe('a database that comes and goes', () => {
 
   it('is waited for as long as the option says, no longer', async () => {
     await server.stop();
-    await expect(start(server.url, { waitForDatabase: '1s' })).rejects.toThrow(/ECONNREFUSED/);
+    const refused = start(server.url, { waitForDatabase: '1s' });
+    await expect(refused).rejects.toThrow(/ECONNREFUSED/);
+    await expect(refused).rejects.toThrow(/host and port are right\. waitForDatabase says how long a start waits for that/);
+    await expect(refused).rejects.not.toThrow(/by itself/);
   });
 
   it('is waited for while it has no connection left', async () => {

@@ -48,6 +48,23 @@ describe('the boot fails and names both places for', () => {
     ]);
   });
 
+  it('two limits of one concurrency group', async () => {
+    @Injectable()
+    class Reports {
+      @DistributedCron(SELDOM, { name: 'weekly', concurrencyGroup: { name: 'mails', limit: 2 } })
+      weekly() {}
+
+      @DistributedCron(SELDOM, { name: 'daily', concurrencyGroup: { name: 'mails', limit: 3 } })
+      daily() {}
+
+      @DistributedCron(SELDOM, { name: 'hourly', concurrencyGroup: { name: 'mails', limit: 2 } })
+      hourly() {}
+    }
+    expect(await problemsOf({ providers: [Reports] })).toEqual([
+      'Reports.daily: job "daily": concurrencyGroup "mails" has limit 3 here, and 2 for job "weekly" (Reports.weekly): give all its jobs the same.',
+    ]);
+  });
+
   it('two methods with one name', async () => {
     @Injectable()
     class Reports {

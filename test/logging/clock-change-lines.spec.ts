@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Logger } from '@nestjs/common';
+import { calendarText } from '../../lib/domain/calendar.js';
 import type { JobDefinition } from '../../lib/domain/job-definition.js';
 import { compileSchedule } from '../../lib/domain/schedule.js';
 import { SchedulerEvents } from '../../lib/events/scheduler-events.js';
@@ -73,6 +74,14 @@ describe('what is said at start-up about the clock changes of the next year', ()
     expect(warnedAbout([...jobs, job('* * * * *', 'Europe/Berlin')])).toEqual([
       'Within a year, clock changes move, double or skip occurrences of 21 jobs: job-0, job-1, job-2, job-3, job-4 and 16 more',
     ]);
+  });
+
+  it('that a schedule is over, and why', () => {
+    const until = (endAt: string) => ({ ...job('0 9 * * *', 'UTC'), schedule: compileSchedule('0 9 * * *', 'UTC', 'daily-invoices', calendarText({ endAt: new Date(endAt) })) });
+    const over = 'daily-invoices: it never fires again, for its endAt (2020-01-01T00:00:00.000Z) is past';
+    expect(warnedAbout([until('2020-01-01T00:00:00Z')])).toEqual([over]);
+    warnings.length = 0;
+    expect(warnedAbout([until('2099-01-01T00:00:00Z')])).toEqual([]);
   });
 
   it('nothing with logging: false', () => {

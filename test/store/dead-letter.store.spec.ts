@@ -152,7 +152,8 @@ describe('in bulk', () => {
     await prepare();
     const before = await statuses();
     expect(timesOf(await letters.replayAll(filter, ANNA, { dryRun: true }))).toEqual(times);
-    expect(timesOf(await letters.discardAll(filter, ANNA, { dryRun: true }))).toEqual(times);
+    expect(timesOf(await letters.discardAll(filter, { by: 'anna' }, { dryRun: true }))).toEqual(times);
+    await expect(letters.discardAll(filter, { by: 'anna' })).rejects.toThrow('SchedulerService.discardAll: reason: say why');
     expect(await statuses()).toEqual(before);
     expect(await actions()).toEqual([]);
 
