@@ -184,15 +184,10 @@ export function startWaiting(tables: Tables, candidates: string, instanceId: str
               'startedAt', run.started_at,
               'finishedAt', run.finished_at,
               'status', run.status,
-<<<<<<< HEAD
-              'error', run.error) end
-     from  (select ready.*, row_number() over (partition by ready.concurrency_group order by ready.precedence, ready.fire_time) as group_turn
-     from  (select waiting.*, seen.trigger, seen.beside, seen.backfill_id, kind.alone, ${precedence('seen')} as precedence,
-=======
               'error', run.error,
               'reason', run.reason) end
-     from  (select waiting.*, seen.trigger, seen.beside, seen.backfill_id, kind.alone,
->>>>>>> fixexplain
+     from  (select ready.*, row_number() over (partition by ready.concurrency_group order by ready.precedence, ready.fire_time) as group_turn
+     from  (select waiting.*, seen.trigger, seen.beside, seen.backfill_id, kind.alone, ${precedence('seen')} as precedence,
                    row_number() over (partition by waiting.job_name, kind.alone order by ${precedence('seen')}, waiting.fire_time) as turn,
                    row_number() over (partition by seen.backfill_id order by waiting.fire_time) as backfill_turn
             from   ${recordset(candidates, 'waiting')}
