@@ -8,7 +8,7 @@ export function explainAbsence(facts: ExplanationFacts, kind: ExplanationKind): 
     case 'unknown job':
       return `There is no job "${jobName}", and no row for it.`;
     case 'no occurrence':
-      return `It is no fire time of the job's schedule.${nearest(facts)}`;
+      return `It is no fire time of the job's schedule${facts.schedule?.leftOutBy ? `, for its calendar leaves it out (${facts.schedule.leftOutBy})` : ''}.${nearest(facts)}`;
     case 'before the schedule':
       return `The schedule holds from ${iso(job!.effectiveFrom)} on; what came before is never due.`;
     case 'not due yet':
@@ -62,8 +62,10 @@ function hold(job: ExplainedJob | null): string {
 }
 
 function nearest({ schedule }: ExplanationFacts): string {
-  const around = [schedule?.before && `before it ${iso(schedule.before)}`, schedule?.after && `after it ${iso(schedule.after)}`].filter(Boolean);
-  return around.length > 0 ? ` The nearest are ${around.join(' and ')}.` : ' It has none.';
+  const { before, after } = schedule!;
+  if (before && after) return ` The nearest are before it ${iso(before)} and after it ${iso(after)}.`;
+  if (before) return ` The nearest is before it: ${iso(before)}.`;
+  return after ? ` The nearest is after it: ${iso(after)}.` : ' It has none.';
 }
 
 function iso(instant: Date): string {

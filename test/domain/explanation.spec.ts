@@ -112,6 +112,9 @@ describe('of a planned time that did not run says why', () => {
   it.each<[ExplanationKind, string, Partial<ExplanationFacts>]>([
     ['unknown job', 'There is no job "export", and no row for it.', { job: null, schedule: null }],
     ['no occurrence', 'It is no fire time of the job\'s schedule. The nearest are before it 2026-03-10T01:15:00.000Z and after it 2026-03-10T03:15:00.000Z.', { schedule: { fires: false, before: at('01:15'), after: at('03:15') } }],
+    ['no occurrence', 'schedule. The nearest is after it: 2026-03-10T03:15:00.000Z.', { schedule: { fires: false, before: null, after: at('03:15') } }],
+    ['no occurrence', 'schedule. The nearest is before it: 2026-03-10T01:15:00.000Z.', { schedule: { fires: false, before: at('01:15'), after: null } }],
+    ['no occurrence', 'schedule, for its calendar leaves it out (exclude: 2026-03-10). The nearest', { schedule: { fires: false, leftOutBy: 'exclude: 2026-03-10', before: at('01:15'), after: null } }],
     ['no occurrence', 'It is no fire time of the job\'s schedule. It has none.', { schedule: { fires: false, before: null, after: null } }],
     ['before the schedule', 'The schedule holds from 2026-03-10T02:30:00.000Z on; what came before is never due.', { job: job({ effectiveFrom: at('02:30') }) }],
     ['not due yet', "It is due in 15m, by the database's clock.", { now: at('02:00') }],
