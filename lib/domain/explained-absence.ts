@@ -18,7 +18,7 @@ export function explainAbsence(facts: ExplanationFacts, kind: ExplanationKind): 
     case 'waiting':
       return waiting(facts);
     case 'dead':
-      return `It used up its attempts${row!.reason ? ` (${row!.reason})` : ''} and waits for a person.`;
+      return row!.reason === 'attempts used up' ? 'It used up its attempts and waits for a person.' : `It is dead${row!.reason ? ` (${row!.reason})` : ''} and waits for a person.`;
     case 'cancelled':
       return `It was cancelled: ${row!.reason}.`;
     default:
@@ -28,7 +28,7 @@ export function explainAbsence(facts: ExplanationFacts, kind: ExplanationKind): 
 
 function skipped({ row }: ExplanationFacts): string {
   const { reason, gap, fireTime } = row!;
-  if (!gap || gap.count === 1) return `It was skipped: ${reason}.`;
+  if (!gap || gap.count === 1) return reason?.startsWith('skipped by ') ? `It was ${reason}.` : `It was skipped: ${reason}.`;
   return `It was skipped: ${reason}. One row, of ${iso(fireTime)}, says so for ${gap.count} occurrences from ${iso(gap.from)} on.`;
 }
 

@@ -82,10 +82,21 @@ describe('of a planned time that ran', () => {
   it('sends whoever has a dead one to replay, and whoever asked for a manual one to run now', () => {
     expect(explain({ row: row({ status: 'dead', reason: 'attempts used up', starts: [start()] }) })).toMatchObject({
       kind: 'dead',
-      why: 'It used up its attempts (attempts used up) and waits for a person.',
+      why: 'It used up its attempts and waits for a person.',
       rerun: expect.stringContaining('replay("export"'),
     });
+    expect(explain({ row: row({ status: 'dead', reason: 'gave up: no such customer', starts: [start()] }) }).why).toBe('It is dead (gave up: no such customer) and waits for a person.');
     expect(explain({ row: row({ trigger: 'manual', starts: [start()] }) }).rerun).toBe('To run it again: runNow.');
+  });
+});
+
+describe('what it says about a second start', () => {
+  it('is true of a job that there is not, and of a gap that another row stands for', () => {
+    expect(explain({ job: null, schedule: null }).secondStart).toBe('Nothing starts for a job that is not there.');
+    const gap = row({ fireTime: at('04:15'), status: 'skipped', reason: 'missed: too old', gap: { from: at('01:15'), count: 4 } });
+    expect(explain({ row: gap }).secondStart).toBe('It has no row of its own: that of 2026-03-10T04:15:00.000Z stands for it, and what is decided is not claimed.');
+    expect(explain({ row: gap, fireTime: at('04:15') }).secondStart).toContain('the row is there');
+    expect(explain().secondStart).toContain('Nothing has been claimed for it');
   });
 });
 
@@ -126,6 +137,7 @@ describe('of a planned time that did not run says why', () => {
     ['undecided', 'decided as "new-name". Explain that one.', { job: job({ yieldsTo: 'new-name' }) }],
     ['undecided', 'its history was dropped, or it was decided under another name or schedule', { job: job({ decidedUntil: at('02:30') }) }],
     ['skipped', 'It was skipped: flag off: exports.', { row: row({ status: 'skipped', reason: 'flag off: exports' }) }],
+    ['skipped', 'It was skipped by ops: holiday.', { row: row({ status: 'skipped', reason: 'skipped by ops: holiday', requestedBy: 'ops' }) }],
     [
       'skipped',
       'It was skipped: missed: too old. One row, of 2026-03-10T04:15:00.000Z, says so for 4 occurrences from 2026-03-10T01:15:00.000Z on.',
