@@ -8,7 +8,7 @@ export function explainAbsence(facts: ExplanationFacts, kind: ExplanationKind): 
     case 'unknown job':
       return `There is no job "${jobName}", and no row for it.`;
     case 'no occurrence':
-      return `It is no fire time of the job's schedule.${nearest(facts)}`;
+      return `It is no fire time of the job's schedule${facts.schedule?.leftOutBy ? `, for its calendar leaves it out (${facts.schedule.leftOutBy})` : ''}.${nearest(facts)}`;
     case 'before the schedule':
       return `The schedule holds from ${iso(job!.effectiveFrom)} on; what came before is never due.`;
     case 'not due yet':
@@ -18,7 +18,7 @@ export function explainAbsence(facts: ExplanationFacts, kind: ExplanationKind): 
     case 'waiting':
       return waiting(facts);
     case 'dead':
-      return `It used up its attempts${row!.reason ? ` (${row!.reason})` : ''} and waits for a person.`;
+      return row!.reason === 'attempts used up' ? 'It used up its attempts and waits for a person.' : `It is dead${row!.reason ? ` (${row!.reason})` : ''} and waits for a person.`;
     case 'cancelled':
       return `It was cancelled: ${row!.reason}.`;
     default:
@@ -28,7 +28,7 @@ export function explainAbsence(facts: ExplanationFacts, kind: ExplanationKind): 
 
 function skipped({ row }: ExplanationFacts): string {
   const { reason, gap, fireTime } = row!;
-  if (!gap || gap.count === 1) return `It was skipped: ${reason}.`;
+  if (!gap || gap.count === 1) return reason?.startsWith('skipped by ') ? `It was ${reason}.` : `It was skipped: ${reason}.`;
   return `It was skipped: ${reason}. One row, of ${iso(fireTime)}, says so for ${gap.count} occurrences from ${iso(gap.from)} on.`;
 }
 
@@ -63,8 +63,10 @@ function hold(job: ExplainedJob | null): string {
 }
 
 function nearest({ schedule }: ExplanationFacts): string {
-  const around = [schedule?.before && `before it ${iso(schedule.before)}`, schedule?.after && `after it ${iso(schedule.after)}`].filter(Boolean);
-  return around.length > 0 ? ` The nearest are ${around.join(' and ')}.` : ' It has none.';
+  const { before, after } = schedule!;
+  if (before && after) return ` The nearest are before it ${iso(before)} and after it ${iso(after)}.`;
+  if (before) return ` The nearest is before it: ${iso(before)}.`;
+  return after ? ` The nearest is after it: ${iso(after)}.` : ' It has none.';
 }
 
 function iso(instant: Date): string {

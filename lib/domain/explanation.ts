@@ -39,7 +39,9 @@ function startsInWords(starts: readonly ExplainedStart[]): string {
   return `Runners started for it: ${starts.length}${never}: ${each.join('; ')}.`;
 }
 
-function secondStart({ row }: ExplanationFacts): string {
+function secondStart({ row, job, fireTime }: ExplanationFacts): string {
+  if (!row && !job) return 'Nothing starts for a job that is not there.';
+  if (row && row.fireTime.getTime() !== fireTime.getTime()) return `It has no row of its own: that of ${iso(row.fireTime)} stands for it, and what is decided is not claimed.`;
   if (!row) return 'Nothing has been claimed for it; the unique key (job_name, fire_time) lets one instance win.';
   const last = row.starts.at(-1);
   const key = 'the unique key (job_name, fire_time) of job_runs: the row is there, and every other claim finds it';

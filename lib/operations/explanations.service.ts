@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import type { Explanation, ExplanationFacts } from '../domain/explanation-facts.js';
 import { explanationOf } from '../domain/explanation.js';
+import { leftOutBy } from '../domain/left-out.js';
 import { compileSchedule } from '../domain/schedule.js';
 import { given, instant, jobNameOf } from '../options/operation-rules.js';
 import { ExplainStore, type StoredSchedule } from '../store/explain.store.js';
@@ -30,7 +31,7 @@ function around({ cron, timeZone, calendar }: StoredSchedule, { jobName, fireTim
     const schedule = compileSchedule(cron, timeZone, jobName, calendar);
     const at = fireTime.getTime();
     const [before, after] = [schedule.previousBefore(at), schedule.nextAfter(at)].map((found) => (found === null ? null : new Date(found)));
-    return { fires: schedule.nextAfter(at - 1) === at, before: before!, after: after! };
+    return { fires: schedule.nextAfter(at - 1) === at, leftOutBy: leftOutBy(schedule, at, jobName), before: before!, after: after! };
   } catch {
     return null;
   }

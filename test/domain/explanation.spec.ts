@@ -82,10 +82,21 @@ describe('of a planned time that ran', () => {
   it('sends whoever has a dead one to replay, and whoever asked for a manual one to run now', () => {
     expect(explain({ row: row({ status: 'dead', reason: 'attempts used up', starts: [start()] }) })).toMatchObject({
       kind: 'dead',
-      why: 'It used up its attempts (attempts used up) and waits for a person.',
+      why: 'It used up its attempts and waits for a person.',
       rerun: expect.stringContaining('replay("export"'),
     });
+    expect(explain({ row: row({ status: 'dead', reason: 'gave up: no such customer', starts: [start()] }) }).why).toBe('It is dead (gave up: no such customer) and waits for a person.');
     expect(explain({ row: row({ trigger: 'manual', starts: [start()] }) }).rerun).toBe('To run it again: runNow.');
+  });
+});
+
+describe('what it says about a second start', () => {
+  it('is true of a job that there is not, and of a gap that another row stands for', () => {
+    expect(explain({ job: null, schedule: null }).secondStart).toBe('Nothing starts for a job that is not there.');
+    const gap = row({ fireTime: at('04:15'), status: 'skipped', reason: 'missed: too old', gap: { from: at('01:15'), count: 4 } });
+    expect(explain({ row: gap }).secondStart).toBe('It has no row of its own: that of 2026-03-10T04:15:00.000Z stands for it, and what is decided is not claimed.');
+    expect(explain({ row: gap, fireTime: at('04:15') }).secondStart).toContain('the row is there');
+    expect(explain().secondStart).toContain('Nothing has been claimed for it');
   });
 });
 
@@ -112,6 +123,9 @@ describe('of a planned time that did not run says why', () => {
   it.each<[ExplanationKind, string, Partial<ExplanationFacts>]>([
     ['unknown job', 'There is no job "export", and no row for it.', { job: null, schedule: null }],
     ['no occurrence', 'It is no fire time of the job\'s schedule. The nearest are before it 2026-03-10T01:15:00.000Z and after it 2026-03-10T03:15:00.000Z.', { schedule: { fires: false, before: at('01:15'), after: at('03:15') } }],
+    ['no occurrence', 'schedule. The nearest is after it: 2026-03-10T03:15:00.000Z.', { schedule: { fires: false, before: null, after: at('03:15') } }],
+    ['no occurrence', 'schedule. The nearest is before it: 2026-03-10T01:15:00.000Z.', { schedule: { fires: false, before: at('01:15'), after: null } }],
+    ['no occurrence', 'schedule, for its calendar leaves it out (exclude: 2026-03-10). The nearest', { schedule: { fires: false, leftOutBy: 'exclude: 2026-03-10', before: at('01:15'), after: null } }],
     ['no occurrence', 'It is no fire time of the job\'s schedule. It has none.', { schedule: { fires: false, before: null, after: null } }],
     ['before the schedule', 'The schedule holds from 2026-03-10T02:30:00.000Z on; what came before is never due.', { job: job({ effectiveFrom: at('02:30') }) }],
     ['not due yet', "It is due in 15m, by the database's clock.", { now: at('02:00') }],
@@ -123,6 +137,7 @@ describe('of a planned time that did not run says why', () => {
     ['undecided', 'decided as "new-name". Explain that one.', { job: job({ yieldsTo: 'new-name' }) }],
     ['undecided', 'its history was dropped, or it was decided under another name or schedule', { job: job({ decidedUntil: at('02:30') }) }],
     ['skipped', 'It was skipped: flag off: exports.', { row: row({ status: 'skipped', reason: 'flag off: exports' }) }],
+    ['skipped', 'It was skipped by ops: holiday.', { row: row({ status: 'skipped', reason: 'skipped by ops: holiday', requestedBy: 'ops' }) }],
     [
       'skipped',
       'It was skipped: missed: too old. One row, of 2026-03-10T04:15:00.000Z, says so for 4 occurrences from 2026-03-10T01:15:00.000Z on.',

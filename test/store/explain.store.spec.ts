@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { explanationOf } from '../../lib/domain/explanation.js';
+import { Explanations } from '../../lib/operations/explanations.service.js';
 import { ExplainStore } from '../../lib/store/explain.store.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 
@@ -101,5 +102,16 @@ describe('the starts of a run that was begun again', () => {
               earlier_attempts = earlier_attempts || jsonb_build_object('attempt', 2, 'claimedBy', 'A', 'startedAt', started_at, 'finishedAt', finished_at, 'status', 'dead', 'error', error)`,
     );
     expect(await starts()).toBe('Runners started for it: 2, one after the other: attempt 1 on A, failed; attempt 2 on A, dead.');
+  });
+});
+
+describe('a day that the calendar leaves out', () => {
+  it('is explained by that', async () => {
+    await stores.test.query(
+      `insert into job_schedule (name, cron, time_zone, calendar, policies, decided_until) values ('invoices', '0 3 * * *', 'UTC', '{"exclude":["2027-12-25"]}', '{}', now())`,
+    );
+    const { kind, why } = await new Explanations(new ExplainStore(stores.database)).explain('invoices', new Date('2027-12-25T03:00:00Z'));
+    expect(kind).toBe('no occurrence');
+    expect(why).toContain('for its calendar leaves it out (exclude: 2027-12-25). The nearest are before it 2027-12-24T03:00:00.000Z and after it 2027-12-26T03:00:00.000Z.');
   });
 });
