@@ -50,7 +50,7 @@ function judge(event: SchedulerEvent): Judgement | null {
       if (event.queued.length === 0 && event.heldBack === event.recorded) return null;
       return { kind: event.type, about: `${event.jobName} until ${event.until.toISOString()}` };
     case 'job.overdue':
-      return { kind: event.type, about: `${event.jobName} since ${event.lastSuccessAt?.toISOString() ?? 'ever'}` };
+      return { kind: event.type, about: `${event.jobName} ${event.lastSuccessAt ? `since ${event.lastSuccessAt.toISOString()}` : 'without a success'}` };
     case 'job.unreadable':
       return { kind: event.type, about: event.jobName };
     case 'job.unregistered':

@@ -40,7 +40,7 @@ export class TimeLimits {
 
   private reach(run: InFlightRun, limit: Limit): void {
     const { jobName, fireTime, attempt } = run.owned;
-    const facts = { jobName, fireTime, attempt, runningMs: monotonicNow() - run.startedAt };
+    const facts = { jobName, fireTime, attempt, runningMs: Math.round(monotonicNow() - run.startedAt) };
     switch (limit) {
       case 'budget':
         return this.events.emit({ type: 'run.overBudget', ...facts, budgetMs: run.job.budgetMs! });

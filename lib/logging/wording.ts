@@ -5,7 +5,7 @@ import type { StoredError } from '../domain/stored-error.js';
 import type { BackfillFacts, EventOf, SchedulerEvent } from '../events/scheduler-event.js';
 import { heldLine, missedLine } from './hold-wording.js';
 import type { LogLine } from './log-line.js';
-import { count } from './phrases.js';
+import { count, roughly } from './phrases.js';
 import { unregisteredLine } from './unregistered-wording.js';
 
 /** What the log says about an event; null when it says nothing. */
@@ -24,11 +24,11 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
     case 'receipt.written':
       return null;
     case 'run.started':
-      return { level: 'debug', text: `${run(event)} attempt ${event.attempt} started ${formatDuration(Math.max(0, Math.round(event.delayMs)))} after its fire time` };
+      return { level: 'debug', text: `${run(event)} attempt ${event.attempt} started ${roughly(Math.max(0, event.delayMs))} after its fire time` };
     case 'run.completed':
-      return { level: 'log', text: `${run(event)} done in ${formatDuration(Math.round(event.durationMs))}${event.attempt > 1 ? ` at attempt ${event.attempt}` : ''}` };
+      return { level: 'log', text: `${run(event)} done in ${roughly(event.durationMs)}${event.attempt > 1 ? ` at attempt ${event.attempt}` : ''}` };
     case 'run.failed':
-      return { level: 'warn', text: `${run(event)} attempt ${event.attempt} failed, next in ${formatDuration(Math.round(event.retryInMs))}: ${said(event.error)}`, stack: stack(event.error) };
+      return { level: 'warn', text: `${run(event)} attempt ${event.attempt} failed, next in ${roughly(event.retryInMs)}: ${said(event.error)}`, stack: stack(event.error) };
     case 'run.dead':
       return { level: 'error', text: `${run(event)} is dead after attempt ${event.attempt}${event.reason && event.reason !== 'attempts used up' ? ` (${event.reason.split(':')[0]})` : ''} and waits for a person: ${said(event.error)}`, stack: stack(event.error) };
     case 'run.cancelled':
@@ -40,7 +40,7 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
     case 'run.stuck':
       return {
         level: 'error',
-        text: `${run(event)} attempt ${event.attempt} is stuck: it has run for ${formatDuration(Math.round(event.runningMs))}${event.told ? ', was told to stop, and did not' : ', past its budget'}`,
+        text: `${run(event)} attempt ${event.attempt} is stuck: it has run for ${roughly(event.runningMs)}${event.told ? ', was told to stop, and did not' : ', past its budget'}`,
       };
     case 'run.abandoned':
       return { level: 'error', text: `${run(event)} attempt ${event.attempt} has not ended in all its maxRunTime, and nothing waits for it any more: does its handler await something that never comes?` };
@@ -68,7 +68,7 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
     case 'run.missed':
       return missedLine(event);
     case 'run.orphaned':
-      return { level: 'warn', text: `${run(event)} taken from ${event.claimedBy}: its lease ran out ${formatDuration(Math.round(event.overdueMs))} ago (attempt ${event.attempt})` };
+      return { level: 'warn', text: `${run(event)} taken from ${event.claimedBy}: its lease ran out ${roughly(event.overdueMs)} ago (attempt ${event.attempt})` };
     case 'lease.lost':
       return { level: 'warn', text: `${run(event)} attempt ${event.attempt} lost its lease (${event.cause}): its handler was told to stop` };
     case 'run.refused':
@@ -112,13 +112,13 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
     case 'policy.failed':
       return { level: 'error', text: `${run(event)} attempt ${event.attempt}: the job's ${event.option} function threw: ${said(event.error)}`, stack: stack(event.error) };
     case 'loop.blocked':
-      return { level: 'warn', text: `The event loop stood still for ${formatDuration(Math.round(event.forMs))}: look for synchronous work in a handler` };
+      return { level: 'warn', text: `The event loop stood still for ${roughly(event.forMs)}: look for synchronous work in a handler` };
     case 'loop.failed':
       return isTold(event.failures)
-        ? { level: 'warn', text: `The ${event.loop} failed (${event.failures} in a row) and tries again: ${said(event.error)}${advice(event)}` }
+        ? { level: 'warn', text: `The ${dutyOf(event)} failed (${event.failures} in a row) and tries again: ${said(event.error)}${advice(event)}` }
         : null;
     case 'loop.recovered':
-      return { level: 'log', text: `The ${event.loop} works again` };
+      return { level: 'log', text: `The ${dutyOf(event)} works again` };
     case 'heartbeat.failed':
       return { level: 'warn', text: `The heartbeat failed and tries again: ${said(event.error)}${advice(event)}` };
     case 'heartbeat.recovered':
@@ -136,12 +136,16 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
           `The last partition of job_runs or receipts ends ${event.until.toISOString()}, in ${count(event.daysLeft, 'day')}, and no more can be made: ` +
           'nothing that is due later will run. Let the role own the tables, or make them yourself',
       };
-    case 'run.overBudget':
-      return { level: 'warn', text: `${run(event)} attempt ${event.attempt} has run for ${formatDuration(Math.round(event.runningMs))}, over its budget of ${formatDuration(event.budgetMs)}` };
   }
 }
 
-/** `5m ahead of`, `120ms behind`: what is long, in whole seconds. */
+/** The name of a loop, where that is no word for one. */
+function dutyOf({ loop }: { readonly loop: string }): string {
+  const duties: Readonly<Record<string, string>> = { schedules: 'schedule follower', partitions: 'partition maker' };
+  return duties[loop] ?? loop;
+}
+
+/** `5m ahead of`, `120ms behind`: what is long, in whole seconds; what is not is compared with a limit. */
 function apart(skewMs: number): string {
   const millis = Math.abs(skewMs);
   const rounded = millis < 10_000 ? millis : Math.round(millis / 1_000) * 1_000;

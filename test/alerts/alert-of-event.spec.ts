@@ -35,6 +35,7 @@ describe('an event that is an alert', () => {
 
   it('says which run, and what is known', () => {
     expect(alert({ type: 'run.dead', ...RUN, error: ERROR })).toMatchObject({ jobName: 'export', fireTime: FIRE_TIME, facts: { attempt: 2, error: ERROR }, key: 'run.dead export@2026-11-29T02:15:00.000Z attempt 2' });
+    expect(alert({ type: 'job.overdue', jobName: 'export', lastSuccessAt: null, expectedWithinMs: 1 })).toMatchObject({ key: 'job.overdue export without a success' });
     expect(alert({ type: 'partitions.ending', until: AT, daysLeft: 3 })).toMatchObject({ jobName: null, fireTime: null });
   });
 

@@ -45,10 +45,11 @@ describe('a run that takes', () => {
   });
 
   it('longer than its budget is told of once, and goes on', () => {
-    const { run, time, told } = running(1_100, { budgetMs: 1_000, timeoutMs: 20_000 });
+    const { run, time, told } = running(1_100.13, { budgetMs: 1_000, timeoutMs: 20_000 });
     time.check();
     time.check();
     expect(told).toEqual([expect.objectContaining({ type: 'run.overBudget', jobName: 'job', attempt: 1, budgetMs: 1_000 })]);
+    expect((told[0] as { runningMs: number }).runningMs % 1).toBe(0);
     expect(run.signal.aborted).toBe(false);
   });
 
