@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { Cluster } from './harness/cluster.js';
+import { Cluster, type ReplicaPlan } from './harness/cluster.js';
 import { everyTenSeconds } from './harness/crons.js';
 import { eventually } from './harness/eventually.js';
+import { holesOf } from './harness/holes.js';
 
 const LEASE_MS = 3_000;
 
@@ -54,4 +55,31 @@ describe('a replica that is asked to end while its handler runs', () => {
     expect(leaving.heard('run.released', at)).toHaveLength(1);
     expect(staying.heard('run.orphaned', at)).toEqual([]);
   }, 60_000);
+});
+
+describe('a rolling restart', () => {
+  let cluster: Cluster;
+  beforeEach(async () => void (cluster = await Cluster.create()));
+  afterEach(() => cluster.end(), 30_000);
+
+  it('of three replicas across twenty occurrences misses none and repeats none', async () => {
+    const plan: ReplicaPlan = { jobs: [{ name: 'job', cron: '* * * * * *', steps: [{ effect: 'job' }] }] };
+    const running = await cluster.startAll(['one', 'two', 'three'], plan);
+    const done = async (count: number) => eventually(`${count} occurrences`, async () => (await cluster.ledger.effects('job')).length >= count);
+    for (let restart = 1; restart <= 6; restart++) {
+      await done(3 * restart);
+      expect(await running.shift()!.stop()).toEqual({ code: 0, signal: null });
+      running.push(await cluster.start(`again-${restart}`, plan));
+    }
+    await done(24);
+
+    const runs = await cluster.ledger.runs('job');
+    expect(await holesOf(cluster.database, 'job')).toMatchObject({ holes: [] });
+    expect(runs.filter(({ status, reason }) => !['done', 'running'].includes(status) || reason !== null)).toEqual([]);
+    expect(runs.filter(({ attempt, releases }) => attempt - releases !== 1)).toEqual([]);
+    const effects = (await cluster.ledger.effects('job')).map(({ fireTime }) => fireTime.getTime());
+    expect(new Set(effects).size).toBe(effects.length);
+    const inOrder = effects.sort((a, b) => a - b).slice(0, 21);
+    expect(inOrder).toEqual(inOrder.map((_, index) => inOrder[0]! + index * 1_000));
+  }, 120_000);
 });

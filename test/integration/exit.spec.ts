@@ -20,10 +20,10 @@ interface Exit {
 }
 
 /** Runs one story of support/exits.mjs as a process of its own; one that stays is killed, and has no code. */
-async function run(story: string, env: Record<string, string | undefined>): Promise<Exit> {
+async function run(story: string, env: Record<string, string | undefined>, patienceMs = 15_000): Promise<Exit> {
   const script = fileURLToPath(new URL('support/exits.mjs', import.meta.url));
   const child = spawn(process.execPath, [script, story], { env: { ...process.env, NODE_ENV: undefined, NODE_OPTIONS: undefined, ...env }, stdio: ['ignore', 'pipe', 'inherit'] });
-  const impatience = setTimeout(() => child.kill('SIGKILL'), 15_000);
+  const impatience = setTimeout(() => child.kill('SIGKILL'), patienceMs);
   const [output, [code]] = await Promise.all([text(child.stdout), once(child, 'exit') as Promise<[number | null]>]);
   clearTimeout(impatience);
   const said = output.trim().split('\n').map((line) => JSON.parse(line) as Record<string, unknown>);
@@ -60,4 +60,15 @@ describe('a process ends by itself, with nothing left open, when its application
     expect(exit.code).toBe(0);
     expect(exit.lingeredMs).toBeLessThan(3_000);
   });
+});
+
+describe('a process that starts and closes two hundred applications', () => {
+  it('holds no more timers, sockets, threads, files or listeners than after five, and warns of nothing', async () => {
+    const exit = await run('started again and again', { DATABASE_URL: database.url }, 110_000);
+    const [{ few, many }] = exit.said as [{ few: object; many: object }];
+    expect(exit.said.slice(1)).toEqual([{ closed: true }]);
+    expect(many).toEqual(few);
+    expect(few).toMatchObject({ resources: expect.not.arrayContaining(['TCPSocketWrap', 'MessagePort']) });
+    expect(exit.code).toBe(0);
+  }, 120_000);
 });

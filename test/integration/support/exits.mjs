@@ -1,4 +1,5 @@
 // A process that starts an application as a user would, and says what happened as a line of JSON. Nothing ends it but itself.
+import { readdirSync } from 'node:fs';
 import 'reflect-metadata';
 import { Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
@@ -20,6 +21,7 @@ const unreachable = 'postgres://app:secret@127.0.0.1:1/app';
 const STORIES = {
   closed: { work: (app) => firstValueFrom(app.get(SchedulerEvents).of('run.completed')) },
   idle: { jobs: false },
+  'started again and again': { starts: 200 },
   'bad job': { before: () => decorate('0 25 * * *', { name: 'bad' }) },
   'missing tables': { options: { migrate: false, schema: 'nowhere' } },
   unreachable: { options: { connection: unreachable } },
@@ -35,8 +37,10 @@ story.before?.();
 const providers = [...(story.jobs === false ? [] : [Jobs]), ...(story.providers ?? [])];
 class Root {}
 Module({ imports: [scheduler(story.options), ...(story.imports?.() ?? [])], providers })(Root);
+const start = () => NestFactory.createApplicationContext(Root, { logger: false, abortOnError: false });
 try {
-  const app = await NestFactory.createApplicationContext(Root, { logger: false, abortOnError: false });
+  if (story.starts) await again(story.starts);
+  const app = await start();
   await story.work?.(app);
   await app.close();
   say({ closed: true });
@@ -46,6 +50,34 @@ try {
 
 function decorate(expression, options) {
   DistributedCron(expression, options)(Jobs.prototype, 'run', Object.getOwnPropertyDescriptor(Jobs.prototype, 'run'));
+}
+
+/** What a process holds once it has started and stopped a few times, and then many times. */
+async function again(starts) {
+  const cycle = async (count) => {
+    for (let index = 0; index < count; index++) await (await start()).close();
+    // A thread and a socket are gone a moment after they were closed.
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    return held();
+  };
+  const few = await cycle(5);
+  say({ few, many: await cycle(starts) });
+}
+
+function held() {
+  const counted = (path) => {
+    try {
+      return readdirSync(path).length;
+    } catch {
+      return null; // not on Linux
+    }
+  };
+  return {
+    resources: process.getActiveResourcesInfo().sort(),
+    listeners: Object.fromEntries(process.eventNames().map((name) => [String(name), process.listenerCount(name)])),
+    threads: counted('/proc/self/task'),
+    files: counted('/proc/self/fd'),
+  };
 }
 
 function withoutPassword() {
