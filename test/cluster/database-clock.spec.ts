@@ -63,10 +63,12 @@ describeWithFakedClocks('a database whose clock steps', () => {
     for (const job of policies) expect(await judgeSeconds(cluster, job, ahead)).toEqual(NOTHING_WRONG);
     const [skipped, once, all] = await Promise.all(policies.map(caughtUp));
     expect(skipped).toBe(0);
-    // The hour is one gap; a machine that is busy may miss a second more after it.
-    expect(once).toBeGreaterThanOrEqual(1);
-    expect(once).toBeLessThanOrEqual(3);
-    expect(all! - once!).toBe(MOST - 1);
+    // The hour is one gap. A machine that is busy may miss a second more after it, for which 'all' has a run more, and 'once'
+    // none if the first was not begun.
+    for (const [ran, ofTheHour] of [[once, 1], [all, MOST]] as const) {
+      expect(ran).toBeGreaterThanOrEqual(ofTheHour);
+      expect(ran).toBeLessThanOrEqual(ofTheHour + 2);
+    }
 
     clock.set(0);
     await told(replicas, 'clock.agrees', 1);
