@@ -137,6 +137,29 @@ describe('SchedulerService.backfill', () => {
     expect(status).toEqual({ status: 'done', trigger: 'schedule', backfill_id: null });
   });
 
+  it('of a renamed job runs nothing that ran under its old name, not even with replay', async () => {
+    const { app, scheduler } = await start();
+    const first = nextEvent(app, 'backfill.finished');
+    await scheduler.backfill('report', hoursAgo(2), hoursAgo(1));
+    expect(await first).toMatchObject({ done: 2 });
+    await closeApps();
+    handled.length = 0;
+
+    @Injectable()
+    class Renamed {
+      @DistributedCron(HOURLY, { name: 'statement', previously: 'report' })
+      statement(run: CronRun) {
+        handled.push(run);
+      }
+    }
+    const renamed = await startApp(database, { providers: [Renamed] });
+    const second = nextEvent(renamed, 'backfill.finished');
+    const plan = await renamed.get(SchedulerService).backfill('statement', hoursAgo(3), hoursAgo(1), { replay: true });
+    expect(plan).toMatchObject({ occurrences: 3, willRun: 1, alreadyRan: 2, underWay: 0 });
+    expect(await second).toMatchObject({ done: 1, leftAlone: 2 });
+    expect(handled.map(({ fireTime }) => fireTime)).toEqual([hoursAgo(3)]);
+  });
+
   it('says with dryRun what would happen, and writes nothing', async () => {
     const { scheduler } = await start();
     await insertRun(database, 'report', hoursAgo(2), 'done');
