@@ -14,8 +14,8 @@ export interface BackfillPlan {
   readonly replay: boolean;
   readonly occurrences: number;
   /**
-   * A forecast: an occurrence that the schedule or a person starts meanwhile is left alone then. With `replay`, those that
-   * ran already are counted here as well as there.
+   * A forecast: an occurrence that the schedule or a person starts meanwhile is left alone then. With `replay`, what is run
+   * again is counted here as well as in `alreadyRan`.
    */
   readonly willRun: number;
   /**
