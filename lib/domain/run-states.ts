@@ -42,6 +42,3 @@ export const RUN_MOVES: readonly RunMove[] = [
   { from: 'queued', to: 'dead', by: ['put back'] },
   { from: 'queued', to: 'skipped', by: ['put back'] },
 ];
-
-/** Every status, in the order in which a run comes by them. */
-export const RUN_STATES: readonly RunStatus[] = ['queued', 'running', 'done', 'failed', 'orphaned', 'dead', 'skipped', 'cancelled'];

@@ -6,6 +6,7 @@ import type { JobDefinition } from '../domain/job-definition.js';
 import { loopListener } from '../events/loop-listener.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
+import { eachByItself } from '../runtime/each-by-itself.js';
 import { Loop } from '../runtime/loop.js';
 import { BackfillFeedStore, type Fed } from '../store/backfill-feed.store.js';
 import { BackfillStore } from '../store/backfill.store.js';
@@ -69,16 +70,11 @@ export class BackfillService {
     const active = await this.store.active(this.jobs.names());
     this.fedJobs.clear();
     for (const { jobName } of active) this.fedJobs.add(jobName);
-    const failures: unknown[] = [];
     let sleep = Infinity;
-    for (const { id, jobName } of active) {
-      if (this.stopping) break;
-      await this.feedOne(id, this.jobs.get(jobName)!.definition).then(
-        (millis) => (sleep = Math.min(sleep, millis)),
-        (error: unknown) => failures.push(error),
-      );
-    }
-    if (failures.length > 0) throw failures[0];
+    await eachByItself(active, () => this.stopping, async ({ id, jobName }) => {
+      const millis = await this.feedOne(id, this.jobs.get(jobName)!.definition);
+      sleep = Math.min(sleep, millis);
+    });
     return sleep;
   }
 

@@ -6,6 +6,7 @@ import { loopListener } from '../events/loop-listener.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { DatabaseTime } from '../runtime/database-time.js';
+import { eachByItself } from '../runtime/each-by-itself.js';
 import { Loop } from '../runtime/loop.js';
 import { CatchUpStore } from '../store/catch-up.store.js';
 import type { JobTimeline } from './job-timeline.js';
@@ -52,16 +53,10 @@ export class CatchUpService {
 
   /** One pass over the jobs with missed occurrences; one job's trouble is not the others'. @returns milliseconds to the next */
   async catchUp(): Promise<number> {
-    const failures: unknown[] = [];
     let decided = true;
-    for (const timeline of this.timelines.missed(this.time.now())) {
-      if (this.stopping) break;
-      await this.decide(timeline).then(
-        (done) => (decided &&= done),
-        (error: unknown) => failures.push(error),
-      );
-    }
-    if (failures.length > 0) throw failures[0];
+    await eachByItself(this.timelines.missed(this.time.now()), () => this.stopping, async (timeline) => {
+      if (!(await this.decide(timeline))) decided = false;
+    });
     return decided ? Infinity : LOOK_AGAIN_MS;
   }
 

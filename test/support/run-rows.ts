@@ -2,6 +2,9 @@ import type { RunStatus } from '../../lib/domain/run.js';
 import { FIRST_STATES, RUN_MOVES } from '../../lib/domain/run-states.js';
 import type { TestDatabase } from './database.js';
 
+/** Every status, in the order in which a run comes by them. */
+export const RUN_STATES: readonly RunStatus[] = ['queued', 'running', 'done', 'failed', 'orphaned', 'dead', 'skipped', 'cancelled'];
+
 /** What a row of a status must have. */
 export function columnsOf(status: RunStatus): string {
   const waits = ['queued', 'failed', 'orphaned'].includes(status);
