@@ -1,10 +1,12 @@
 import pg from 'pg';
+import { walPosition } from './database.js';
 import { median } from './sampling.js';
 
 /** What the least possible burst came to. */
 export interface BareBurst {
   readonly millis: number;
   readonly statementsEach: number;
+  readonly walBytesEach: number;
 }
 
 /**
@@ -17,13 +19,14 @@ export async function bareBurst(client: pg.Client, url: string, { rows, connecti
   const clients = await Promise.all(Array.from({ length: connections }, () => connected(url)));
   try {
     const millis: number[] = [];
+    const wal = await walPosition(client);
     for (let sample = 0; sample <= samples; sample++) {
       const fireTime = new Date(Date.UTC(2026, 0, 1) + sample * 1_000).toISOString();
       const startedAt = performance.now();
       await Promise.all(clients.map((one, owner) => claimAndEnd(one, names, fireTime, owner)));
       if (sample > 0) millis.push(performance.now() - startedAt);
     }
-    return { millis: median(millis), statementsEach: (2 * connections) / rows };
+    return { millis: median(millis), statementsEach: (2 * connections) / rows, walBytesEach: ((await walPosition(client)) - wal) / rows / (samples + 1) };
   } finally {
     await Promise.all(clients.map((one) => one.end()));
     await client.query('drop table bare_runs');

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
 import type { Benchmark, Effort, Figure } from './benchmark.js';
 import { bareBurst } from './bare-burst.js';
-import { onConnection, onServer, StatementCount } from './database.js';
+import { onConnection, onServer, StatementCount, walPosition } from './database.js';
 import { Fleet } from './fleet.js';
 import { median } from './sampling.js';
 
@@ -26,6 +26,7 @@ interface Burst {
   readonly lastMs: number;
   readonly firstMs: number;
   readonly statementsEach: number;
+  readonly walBytesEach: number;
   /** Of the replica that ran most, 0 to 1. */
   readonly most: number;
 }
@@ -84,6 +85,7 @@ async function next(client: pg.Client, fleet: Fleet, count: StatementCount, jobs
   const fireTime = Math.ceil((now + every / 4) / every) * every;
   await sleep(fireTime - every / 8 - now);
   await fleet.reports();
+  const wal = await walPosition(client);
   await count.reset();
   await sleep(fireTime + every / 2 - Date.now());
   let ended = await ends(client, fireTime);
@@ -95,6 +97,7 @@ async function next(client: pg.Client, fleet: Fleet, count: StatementCount, jobs
     lastMs: ended.lastMs,
     firstMs: Math.min(...starts.flat().map(({ at }) => at)) - fireTime,
     statementsEach: asked / jobs,
+    walBytesEach: ((await walPosition(client)) - wal) / jobs,
     most: Math.max(...starts.map(({ length }) => length)) / jobs,
   };
 }

@@ -22,6 +22,12 @@ export async function onConnection<Result>(url: string, work: (client: pg.Client
   }
 }
 
+/** How much was ever written to the log, in bytes. */
+export async function walPosition(client: pg.Client): Promise<number> {
+  const { rows } = await client.query<{ bytes: number }>(`select (pg_current_wal_insert_lsn() - '0/0')::float8 as bytes`);
+  return rows[0]!.bytes;
+}
+
 /** Counts what the server was asked, by whoever asked: each statement of a message by itself, `begin` and `commit` too. */
 export class StatementCount {
   private constructor(private readonly client: pg.Client) {}

@@ -17,17 +17,21 @@ export class Fleet {
 
   /** What each of them did since it was asked last. */
   reports(): Promise<ReplicaReport[]> {
-    return Promise.all(this.replicas.map((replica) => report(replica)));
+    return Promise.all(this.alive.map((replica) => report(replica)));
   }
 
-  /** @param index in the order of {@link reports} */
-  order(index: number, order: Order): void {
-    this.replicas[index]!.send(order);
-  }
-
-  /** Ends one at once, as a crash would. */
+  /** Ends one at once, as a crash would. @param index in the order of {@link reports} before */
   kill(index: number): void {
-    this.replicas[index]!.kill('SIGKILL');
+    this.alive[index]!.kill('SIGKILL');
+  }
+
+  /** Blocks the event loops of all for so many milliseconds. */
+  block(millis: number): void {
+    for (const replica of this.alive) replica.send({ type: 'block', millis } satisfies Order);
+  }
+
+  private get alive(): ChildProcess[] {
+    return this.replicas.filter(({ killed }) => !killed);
   }
 
   async end(): Promise<void> {

@@ -3,6 +3,7 @@ import { NestFactory } from '@nestjs/core';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DistributedCron, DistributedSchedulerModule, type CronRun } from '../../dist/lib/index.js';
+import { machineNow } from './machine-clock.js';
 import type { Order, ReplicaPlan, ReplicaReport, Start, Told } from './replica.messages.js';
 
 /** A real replica in a process of its own, whose handlers note when they began and do no more. It obeys its parent. */
@@ -11,12 +12,8 @@ class Jobs {}
 const [plan] = (await once(process, 'message')) as [ReplicaPlan];
 let starts: Start[] = [];
 
-/** Finer than `Date.now()`, and on the same clock as the database of this machine. */
-const now = () => performance.timeOrigin + performance.now() + drift;
-const drift = calibration();
-
 async function handle({ jobName, fireTime, attempt }: CronRun): Promise<void> {
-  starts.push({ jobName, fireTime: fireTime.getTime(), attempt, at: now() });
+  starts.push({ jobName, fireTime: fireTime.getTime(), attempt, at: machineNow() });
   if (plan.handlerMs) await sleep(plan.handlerMs, undefined, { ref: false });
 }
 
@@ -52,16 +49,9 @@ async function obey(order: Order): Promise<void> {
 
 function report(): ReplicaReport {
   const { user, system } = process.cpuUsage();
-  return { starts, cpuMicros: user + system, at: now(), megabytes: process.memoryUsage.rss() / 1e6 };
+  return { starts, cpuMicros: user + system, at: machineNow(), megabytes: process.memoryUsage.rss() / 1e6 };
 }
 
 function tell(message: Told): void {
   process.send!(message);
-}
-
-/** `timeOrigin` is read once, and some milliseconds off; the smallest difference seen is the one without a step of the clock in between. */
-function calibration(): number {
-  let least = Infinity;
-  for (let look = 0; look < 20_000; look++) least = Math.min(least, performance.timeOrigin + performance.now() - Date.now());
-  return -least;
 }
