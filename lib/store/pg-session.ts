@@ -31,7 +31,7 @@ export interface SessionFacts {
 }
 
 /** The plan of a prepared statement is made for the tables as they are then, and made anew after so long, in milliseconds. */
-const PLAN_FOR_MS = 10 * 60_000;
+const PLAN_FOR_MS = 60_000;
 
 const sessions = new WeakMap<PgSession, Promise<SessionFacts>>();
 
