@@ -5,13 +5,14 @@ import type { Outcome } from '../domain/outcome.js';
 import { describeError } from '../domain/stored-error.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import { monotonicNow } from '../runtime/monotonic.js';
+import { retryDelay } from '../runtime/retry-delay.js';
 import { JobRunStore, type Ending, type WrittenEnd } from '../store/job-run.store.js';
 import type { InFlightRun } from './in-flight-runs.js';
 
 /** What was refused, when an attempt's end was. */
 const WRITES = { done: 'completion', released: 'release', retry: 'failure', dead: 'failure', cancelled: 'cancellation' } as const;
 
-const FIRST_RETRY_MS = 50;
+/** Between two tries, in milliseconds, at most. */
 const LONGEST_RETRY_MS = 2_000;
 
 /**
@@ -34,12 +35,13 @@ export class RunEndings {
 
   /** @returns how the attempt ended in the database; null when it is no longer ours to end */
   private async persist(run: InFlightRun, outcome: Outcome): Promise<WrittenEnd | null> {
-    for (let wait = FIRST_RETRY_MS, failures = 1; ; wait = Math.min(wait * 2, LONGEST_RETRY_MS), failures++) {
+    for (let failures = 1; ; failures++) {
       try {
         const written = outcome.kind === 'done' ? await this.store.complete(run.owned) : await this.store.end(run.owned, endingOf(outcome));
         return written ?? (failures > 1 ? await this.store.endOf(run.owned) : null);
       } catch (error) {
         this.events.emit({ type: 'loop.failed', loop: `ending of ${run.id}`, error: describeError(error), failures, trouble: databaseTrouble(error) });
+        const wait = retryDelay(failures, LONGEST_RETRY_MS);
         if (run.leaseLost || monotonicNow() + wait >= run.leaseDeadline) return null;
         await sleep(wait, undefined, { ref: false });
       }
@@ -80,7 +82,5 @@ function endingOf(outcome: Exclude<Outcome, { kind: 'done' }>): Ending {
       return { status: 'failed', reason: null, error: outcome.error, retryInMs: outcome.delayMs, releases: 0 };
     case 'dead':
       return { status: 'dead', reason: outcome.reason, error: outcome.error, retryInMs: null, releases: 0 };
-    case 'cancelled':
-      return { status: 'cancelled', reason: outcome.reason, error: null, retryInMs: null, releases: 0 };
   }
 }
