@@ -22,6 +22,7 @@ import { RunContext } from './execution/run-context.js';
 import { LostClaims } from './execution/lost-claims.js';
 import { RunEndings } from './execution/run-endings.service.js';
 import { TimeLimits } from './execution/time-limits.js';
+import { WakeUps } from './execution/wake-ups.js';
 import { Drain } from './lifecycle/drain.js';
 import { Duties } from './lifecycle/duties.js';
 import { HookOrder } from './lifecycle/hook-order.js';
@@ -100,6 +101,7 @@ const SERVICES: Provider[] = [
   RunContext,
   RunEndings,
   TimeLimits,
+  WakeUps,
   LostClaims,
   FlagAnswers,
   Cancellations,

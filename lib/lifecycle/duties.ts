@@ -2,7 +2,9 @@ import { Injectable } from '@nestjs/common';
 import type { Subscription } from 'rxjs';
 import type { SchedulerEvent } from '../events/scheduler-event.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
+import type { WakeUp } from '../domain/wake-up.js';
 import { HeartbeatService } from '../execution/heartbeat.service.js';
+import { WakeUps } from '../execution/wake-ups.js';
 import { ClockWatchService } from '../maintenance/clock-watch.service.js';
 import { OverdueService } from '../maintenance/overdue.service.js';
 import { PartitionsService } from '../maintenance/partitions.service.js';
@@ -20,7 +22,7 @@ const REMEMBER_WITHIN_MS = 1_000;
 /** Everything that goes on periodically, started and stopped in the right order. */
 @Injectable()
 export class Duties {
-  private wakeUps: Subscription | null = null;
+  private readonly heard: Subscription[] = [];
 
   constructor(
     private readonly ticker: TickerService,
@@ -34,20 +36,21 @@ export class Duties {
     private readonly overdue: OverdueService,
     private readonly heartbeat: HeartbeatService,
     private readonly events: SchedulerEvents,
+    private readonly wakeUps: WakeUps,
   ) {}
 
   /** The partitions are there before the first claim, and so is the heartbeat. */
   async start(): Promise<void> {
     await this.partitions.makeReady();
     await this.heartbeat.start();
-    this.wakeUps = this.events.subscribe((event) => this.wake(event));
+    this.heard.push(this.events.subscribe((event) => this.wake(event)), this.wakeUps.subscribe((wakeUps) => wakeUps.forEach((wakeUp) => this.hear(wakeUp))));
     const duties = [this.partitions, this.follower, this.watermarks, this.clockWatch, this.overdue, this.reaper, this.catchUps, this.backfills, this.ticker];
     for (const duty of duties) duty.start();
   }
 
   /** Claims nothing more, whatever is still running. */
   async stopClaiming(): Promise<void> {
-    this.wakeUps?.unsubscribe();
+    for (const subscription of this.heard.splice(0)) subscription.unsubscribe();
     const duties = [this.ticker, this.catchUps, this.backfills, this.reaper, this.partitions, this.follower, this.clockWatch, this.overdue];
     await Promise.all(duties.map((duty) => duty.stop()));
   }
@@ -61,6 +64,12 @@ export class Duties {
   private async rememberWatermarks(): Promise<void> {
     await this.watermarks.stop();
     await this.watermarks.remember().catch(() => {});
+  }
+
+  /** What another instance has made due. */
+  private hear(wakeUp: WakeUp): void {
+    if (wakeUp === 'runs') this.reaper.wake();
+    else this.follower.wake();
   }
 
   /** What an event of this instance makes due. */

@@ -4,12 +4,13 @@ import type { ReadOperator } from './operated-job.js';
 import { recordAction } from './record-action.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 import { inTransaction } from './transaction.js';
+import { tellingInstance } from './wake-up.js';
 
 /** What became of a run that somebody cancelled. */
 export type Cancelled =
   /** It waited, and is over. */
   | 'cancelled'
-  /** It runs: its handler is told to stop within about a `pollInterval`, and the run ends as cancelled when it has. */
+  /** It runs: its handler is told to stop as soon as its instance looks, and the run ends as cancelled when it has. */
   | 'requested';
 
 /** Ends runs that wait, and asks for the end of runs that are under way. */
@@ -23,7 +24,7 @@ export class CancelStore {
     return inTransaction(coordination, async (query) => {
       const [run] = await query<{ was: RunStatus }>(
         `with seen as (
-           select job_name, fire_time, status
+           select job_name, fire_time, status, claimed_by
            from   ${tables.jobRuns}
            where  job_name = $1
            and    fire_time = $2
@@ -49,7 +50,7 @@ export class CancelStore {
            and    run.fire_time = seen.fire_time
            and    seen.status = 'running'
          )
-         select status as was from seen`,
+         select status as was, case when status = 'running' then ${tellingInstance(tables, 'claimed_by')} end from seen`,
         [jobName, fireTime.toISOString(), why],
       );
       const done = run && outcomeOf(run.was);

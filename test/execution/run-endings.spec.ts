@@ -27,7 +27,7 @@ async function complete(store: { complete: () => Promise<unknown>; endOf?: () =>
 }
 
 describe('trap 18: the end of an attempt', () => {
-  afterEach(() => jest.restoreAllMocks());
+  afterEach(() => void jest.restoreAllMocks());
 
   it('is written again when the database failed', async () => {
     expect(await complete({ complete: answers(new Error('gone'), new Error('gone'), DONE) })).toEqual(['loop.failed', 'loop.failed', 'run.completed']);
