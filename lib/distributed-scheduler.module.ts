@@ -15,6 +15,7 @@ import { Cancellations } from './execution/cancellations.js';
 import { ClaimService } from './execution/claim.service.js';
 import { ExecutorService } from './execution/executor.service.js';
 import { FlagAnswers } from './execution/flag-answers.js';
+import { HandOver } from './execution/hand-over.js';
 import { HeartbeatService } from './execution/heartbeat.service.js';
 import { InFlightRuns } from './execution/in-flight-runs.js';
 import { ReceiptService } from './execution/receipt.service.js';
@@ -105,6 +106,7 @@ const SERVICES: Provider[] = [
   LostClaims,
   FlagAnswers,
   Cancellations,
+  HandOver,
   ExecutorService,
   Timelines,
   ClaimOrder,

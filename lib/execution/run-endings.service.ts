@@ -26,11 +26,13 @@ export class RunEndings {
     private readonly events: SchedulerEvents,
   ) {}
 
-  async write(run: InFlightRun, outcome: Outcome, durationMs: number): Promise<void> {
+  /** @returns how the attempt ended in the database; null when what was to be written is refused */
+  async write(run: InFlightRun, outcome: Outcome, durationMs: number): Promise<WrittenEnd | null> {
     run.ending = true;
     const written = run.leaseLost ? null : await this.persist(run, outcome);
     run.settled = true;
     this.report(run, outcome, durationMs, written);
+    return written;
   }
 
   /** @returns how the attempt ended in the database; null when it is no longer ours to end */
@@ -75,7 +77,7 @@ export class RunEndings {
 function endingOf(outcome: Exclude<Outcome, { kind: 'done' }>): Ending {
   switch (outcome.kind) {
     case 'released':
-      return { status: 'queued', reason: 'released by a stopping instance', error: null, retryInMs: 0, releases: 1 };
+      return { status: 'queued', reason: outcome.reason ?? 'released by a stopping instance', error: null, retryInMs: 0, releases: 1 };
     case 'cancelled':
       return { status: 'cancelled', reason: outcome.reason, error: null, retryInMs: null, releases: 0 };
     case 'retry':
