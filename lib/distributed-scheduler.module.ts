@@ -32,6 +32,7 @@ import { Registrar } from './lifecycle/registrar.js';
 import { SchedulerLifecycle } from './lifecycle/scheduler.lifecycle.js';
 import { SingleModule } from './lifecycle/single-module.js';
 import { SchedulerLogger } from './logging/scheduler-logger.js';
+import { CancelWatch } from './maintenance/cancel-watch.service.js';
 import { ClockWatchService } from './maintenance/clock-watch.service.js';
 import { DatabaseWatch } from './maintenance/database-watch.service.js';
 import { OverdueService } from './maintenance/overdue.service.js';
@@ -124,6 +125,7 @@ const SERVICES: Provider[] = [
   DeadLetters,
   DatabaseWatch,
   OverdueService,
+  CancelWatch,
   AlertsService,
   SchedulerLogger,
   SingleModule,

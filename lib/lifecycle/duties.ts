@@ -5,6 +5,7 @@ import { SchedulerEvents } from '../events/scheduler-events.js';
 import type { WakeUp } from '../domain/wake-up.js';
 import { HeartbeatService } from '../execution/heartbeat.service.js';
 import { WakeUps } from '../execution/wake-ups.js';
+import { CancelWatch } from '../maintenance/cancel-watch.service.js';
 import { ClockWatchService } from '../maintenance/clock-watch.service.js';
 import { OverdueService } from '../maintenance/overdue.service.js';
 import { PartitionsService } from '../maintenance/partitions.service.js';
@@ -19,10 +20,14 @@ import { within } from './within.js';
 /** Not worth a long wait: a replica that starts looks at a few more rows without it. */
 const REMEMBER_WITHIN_MS = 1_000;
 
+/** For an answer that would tell nobody any more. */
+const LOOK_WITHIN_MS = 500;
+
 /** Everything that goes on periodically, started and stopped in the right order. */
 @Injectable()
 export class Duties {
-  private readonly heard: Subscription[] = [];
+  private ownEvents: Subscription | null = null;
+  private othersWakeUps: Subscription | null = null;
 
   constructor(
     private readonly ticker: TickerService,
@@ -34,6 +39,7 @@ export class Duties {
     private readonly partitions: PartitionsService,
     private readonly clockWatch: ClockWatchService,
     private readonly overdue: OverdueService,
+    private readonly cancelWatch: CancelWatch,
     private readonly heartbeat: HeartbeatService,
     private readonly events: SchedulerEvents,
     private readonly wakeUps: WakeUps,
@@ -43,21 +49,24 @@ export class Duties {
   async start(): Promise<void> {
     await this.partitions.makeReady();
     await this.heartbeat.start();
-    this.heard.push(this.events.subscribe((event) => this.wake(event)), this.wakeUps.subscribe((wakeUps) => wakeUps.forEach((wakeUp) => this.hear(wakeUp))));
+    this.ownEvents = this.events.subscribe((event) => this.wake(event));
+    this.othersWakeUps = this.wakeUps.subscribe((wakeUps) => wakeUps.forEach((wakeUp) => this.hear(wakeUp)));
     const duties = [this.partitions, this.follower, this.watermarks, this.clockWatch, this.overdue, this.reaper, this.catchUps, this.backfills, this.ticker];
     for (const duty of duties) duty.start();
   }
 
-  /** Claims nothing more, whatever is still running. */
+  /** Claims nothing more, whatever is still running; that is still told to stop. */
   async stopClaiming(): Promise<void> {
-    for (const subscription of this.heard.splice(0)) subscription.unsubscribe();
+    this.ownEvents?.unsubscribe();
+    this.cancelWatch.start();
     const duties = [this.ticker, this.catchUps, this.backfills, this.reaper, this.partitions, this.follower, this.clockWatch, this.overdue];
     await Promise.all(duties.map((duty) => duty.stop()));
   }
 
   /** The heartbeat ends last: until then, what still runs keeps its lease. */
   async stop(): Promise<void> {
-    await within(REMEMBER_WITHIN_MS, this.rememberWatermarks());
+    await Promise.all([within(LOOK_WITHIN_MS, this.cancelWatch.stop()), within(REMEMBER_WITHIN_MS, this.rememberWatermarks())]);
+    this.othersWakeUps?.unsubscribe();
     await this.heartbeat.stop();
   }
 
@@ -70,6 +79,8 @@ export class Duties {
   private hear(wakeUp: WakeUp): void {
     if (wakeUp === 'runs') this.reaper.wake();
     else this.follower.wake();
+    // Of the two, one runs.
+    if (wakeUp !== 'runs') this.cancelWatch.wake();
   }
 
   /** What an event of this instance makes due. */

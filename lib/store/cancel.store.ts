@@ -1,6 +1,8 @@
 import type { RunKey, RunStatus } from '../domain/run.js';
 import { RunRefusedError } from '../errors/run-refused.error.js';
+import { askedToStop, readAskedToStop, type AskedToStop, type AskedToStopRow } from './asked-to-stop.js';
 import type { ReadOperator } from './operated-job.js';
+import { queryOn } from './query.js';
 import { recordAction } from './record-action.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 import { inTransaction } from './transaction.js';
@@ -58,6 +60,13 @@ export class CancelStore {
       await recordAction(query, tables, { action: 'cancel', jobName, fireTime, by, reason, details: { was: run.was } });
       return done;
     });
+  }
+
+  /** What the handlers of an instance are to stop for. @param flags those that are asked for */
+  async asked(instanceId: string, flags: readonly string[]): Promise<AskedToStop> {
+    const { coordination, tables } = this.database;
+    const [row] = await queryOn(coordination)<AskedToStopRow>(`select ${askedToStop(tables, '$1', '$2::text[]')}`, [instanceId, flags]);
+    return readAskedToStop(row!);
   }
 }
 
