@@ -45,10 +45,14 @@ export class Duties {
     private readonly wakeUps: WakeUps,
   ) {}
 
-  /** The partitions are there before the first claim, and so is the heartbeat. */
-  async start(): Promise<void> {
+  /** The partitions are there before the first claim, and so is the heartbeat. What fails may be tried again. */
+  async makeReady(): Promise<void> {
     await this.partitions.makeReady();
     await this.heartbeat.start();
+  }
+
+  /** Once it is ready. */
+  start(): void {
     this.ownEvents = this.events.subscribe((event) => this.wake(event));
     this.othersWakeUps = this.wakeUps.subscribe((wakeUps) => wakeUps.forEach((wakeUp) => this.hear(wakeUp)));
     const duties = [this.partitions, this.follower, this.watermarks, this.clockWatch, this.overdue, this.reaper, this.catchUps, this.backfills, this.ticker];
