@@ -2,6 +2,8 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
 import type { TestingModule } from '@nestjs/testing';
 import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
 import {
   DistributedCron,
   DistributedCronHandler,
@@ -11,6 +13,7 @@ import {
   type DistributedCronOptions,
   type DistributedSchedulerOptions,
 } from '../../lib/index.js';
+import { wakeUpChannel } from '../../lib/store/wake-up.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { closeApps, nextEvent, nextRun, startApp } from './support/apps.js';
 
@@ -163,5 +166,37 @@ describe('what is done on one instance is seen at once on another', () => {
     const lastYear = new Date(Date.UTC(new Date().getUTCFullYear() - 1, 0, 1));
     await (await replica({ cron: '0 0 1 1 *' }, { enabled: false })).get(SchedulerService).backfill('export', lastYear, lastYear, OPS);
     expect(await ran).toMatchObject({ fireTime: lastYear });
+  });
+});
+
+describe('the path of an occurrence', () => {
+  it('notifies nobody, however it ends: commits that do wait for each other', async () => {
+    const listener = new pg.Client({ connectionString: database.url });
+    await listener.connect();
+    try {
+      const heard: (string | undefined)[] = [];
+      listener.on('notification', ({ payload }) => heard.push(payload));
+      await listener.query(`listen ${wakeUpChannel('public')}`);
+      @Injectable()
+      class Jobs {
+        @DistributedCron('* * * * * *', { name: 'fails', lease: '1s', renewEvery: '100ms', maxAttempts: 2, backoff: 0 })
+        async fails() {
+          await sleep(300);
+          throw new Error('no');
+        }
+
+        @DistributedCron('* * * * * *', { name: 'succeeds', overlap: 'replace' })
+        succeeds() {}
+      }
+      const app = await startApp(database, { providers: [Jobs] });
+      await Promise.all([nextEvent(app, 'run.failed'), nextEvent(app, 'run.dead'), nextRun(app, 'succeeds')]);
+      await nextRun(app, 'succeeds');
+      // What was sent before this has come before it.
+      await listener.query(`select pg_notify('${wakeUpChannel('public')}', 'last')`);
+      while (!heard.includes('last')) await sleep(5);
+      expect(heard).toEqual(['last']);
+    } finally {
+      await listener.end();
+    }
   });
 });
