@@ -9,10 +9,13 @@ import { WakeUpEar } from '../../lib/execution/wake-up-ear.js';
 import { connectionSettings } from '../../lib/store/client-config.js';
 import { Tables } from '../../lib/store/tables.js';
 import { wakeUpChannel } from '../../lib/store/wake-up.js';
+import { eventually } from '../cluster/harness/eventually.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { Wire } from '../support/wire.js';
 
 const TABLES = new Tables('public');
+/** Ends a test that hangs, and measures nothing. */
+const PATIENCE_MS = 15_000;
 
 let database: TestDatabase;
 let wire: Wire;
@@ -40,9 +43,7 @@ async function listener(instanceId: string, url = wire.url) {
   ends.push(async () => (ear.stop(), keeper.stop()));
   await keeper.connect();
   const woken = () => told.flatMap((message) => (message.type === 'woken' ? [message.wakeUps] : []));
-  const until = async (fact: () => boolean) => {
-    while (!fact()) await sleep(5);
-  };
+  const until = (fact: () => boolean) => eventually('what it is told', async () => fact(), { withinMs: PATIENCE_MS, seen: async () => told });
   return { told, woken, until };
 }
 
@@ -115,13 +116,14 @@ describe('a thread that takes the place of one that died', () => {
     const thread = new HeartbeatThread(() => connectionSettings(options, 'replaced'), { schema: 'public', watch }, { hear: (message) => heard.push(message), failed: () => {}, replaced });
     ends.push(() => thread.stop());
     await thread.start();
+    const until = (fact: () => boolean) => eventually('a wake-up', async () => fact(), { withinMs: PATIENCE_MS, seen: async () => heard });
     const wakeUps = () => heard.flatMap((message) => (message.type === 'woken' ? [message.wakeUps] : []));
     // No message of ours: the thread dies of it.
     thread.post(null as never);
     await again;
-    while (wakeUps().length === 0) await sleep(5);
+    await until(() => wakeUps().length === 1);
     await notify('runs');
-    while (wakeUps().length === 1) await sleep(5);
+    await until(() => wakeUps().length === 2);
     expect(wakeUps()).toEqual([EVERY_WAKE_UP, ['runs']]);
   });
 });

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
 import { once } from 'node:events';
 import { DistributedCron, SchedulerService, type CronRun } from '../../lib/index.js';
+import { eventually } from '../cluster/harness/eventually.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { describeWithPgBouncer, PgBouncer } from '../support/pgbouncer.js';
 import { Renumbering } from '../support/renumbering.js';
@@ -37,8 +38,10 @@ async function anotherCancels(url: string) {
   const { fireTime } = await verbs.runNow('export', OPS);
   await started;
   const [before] = await database.query<{ lease_until: Date }>('select lease_until from job_runs');
-  const renewed = async () => (await database.query<{ lease_until: Date }>('select lease_until from job_runs'))[0]!.lease_until > new Date(before!.lease_until.getTime() + 1_000);
-  while (!(await renewed())) await new Promise((resolve) => setTimeout(resolve, 50));
+  await eventually('a lease that goes on', async () => {
+    const [now] = await database.query<{ lease_until: Date }>('select lease_until from job_runs');
+    return now!.lease_until.getTime() > before!.lease_until.getTime() + 1_000;
+  });
   const cancelled = nextEvent(app, 'run.cancelled');
   await verbs.cancel('export', fireTime, OPS);
   expect(await cancelled).toMatchObject({ fireTime, attempt: 1, reason: 'cancelled by ops: because' });
