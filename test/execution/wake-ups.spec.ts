@@ -39,12 +39,14 @@ const notify = (payload: string) => database.query(`select pg_notify('${TABLES.w
 async function listener(instanceId: string, url = wire.url) {
   const told: FromThread[] = [];
   const ear = new WakeUpEar(TABLES.wakeUps, instanceId, (wakeUps) => told.push({ type: 'woken', wakeUps }));
-  const keeper = new LeaseKeeper({ connectionString: url, connectionTimeoutMillis: 5_000, application_name: instanceId }, TABLES, (message) => told.push(message), ear);
+  const { hostname, port, username, password, pathname } = new URL(url);
+  const client = { host: hostname, port: Number(port), user: username, password: decodeURIComponent(password), database: pathname.slice(1) };
+  const keeper = new LeaseKeeper({ ...client, connectionTimeoutMillis: 5_000, application_name: instanceId }, TABLES, (message) => told.push(message), ear);
   ends.push(async () => (ear.stop(), keeper.stop()));
   await keeper.connect();
   const woken = () => told.flatMap((message) => (message.type === 'woken' ? [message.wakeUps] : []));
   const until = (fact: () => boolean) => eventually('what it is told', async () => fact(), { withinMs: PATIENCE_MS, seen: async () => told });
-  return { told, woken, until };
+  return { keeper, told, woken, until };
 }
 
 describe('an instance that listens', () => {
@@ -80,6 +82,19 @@ describe('an instance that listens', () => {
     await notify('runs');
     await until(() => woken().length === 2);
     expect(woken()[1]).toEqual(['runs']);
+  });
+
+  it('tells of a password that ran out while the server was away, for its thread to get another', async () => {
+    const { keeper, told, until } = await listener('me');
+    const failedWith = (kind: string) => until(() => told.some((message) => message.type === 'failed' && message.trouble?.kind === kind));
+    wire.cut();
+    await failedWith('unreachable');
+    keeper.changePassword('the one of yesterday');
+    wire.mend();
+    await failedWith('password');
+    keeper.changePassword(decodeURIComponent(new URL(database.url).password));
+    await until(() => told.some(({ type }) => type === 'recovered'));
+    expect(told.filter(({ type }) => type === 'failed')).toHaveLength(2);
   });
 
   it('asks nothing while nothing happens', async () => {
