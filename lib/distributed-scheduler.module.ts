@@ -16,6 +16,7 @@ import { ClaimService } from './execution/claim.service.js';
 import { EndWriter } from './execution/end-writer.js';
 import { ExecutorService } from './execution/executor.service.js';
 import { FlagAnswers } from './execution/flag-answers.js';
+import { HandOver } from './execution/hand-over.js';
 import { HeartbeatService } from './execution/heartbeat.service.js';
 import { InFlightRuns } from './execution/in-flight-runs.js';
 import { ReceiptService } from './execution/receipt.service.js';
@@ -23,6 +24,7 @@ import { RunContext } from './execution/run-context.js';
 import { LostClaims } from './execution/lost-claims.js';
 import { RunEndings } from './execution/run-endings.service.js';
 import { TimeLimits } from './execution/time-limits.js';
+import { WakeUps } from './execution/wake-ups.js';
 import { Drain } from './lifecycle/drain.js';
 import { Duties } from './lifecycle/duties.js';
 import { HookOrder } from './lifecycle/hook-order.js';
@@ -31,6 +33,7 @@ import { Registrar } from './lifecycle/registrar.js';
 import { SchedulerLifecycle } from './lifecycle/scheduler.lifecycle.js';
 import { SingleModule } from './lifecycle/single-module.js';
 import { SchedulerLogger } from './logging/scheduler-logger.js';
+import { CancelWatch } from './maintenance/cancel-watch.service.js';
 import { ClockWatchService } from './maintenance/clock-watch.service.js';
 import { DatabaseWatch } from './maintenance/database-watch.service.js';
 import { OverdueService } from './maintenance/overdue.service.js';
@@ -102,9 +105,11 @@ const SERVICES: Provider[] = [
   RunEndings,
   EndWriter,
   TimeLimits,
+  WakeUps,
   LostClaims,
   FlagAnswers,
   Cancellations,
+  HandOver,
   ExecutorService,
   Timelines,
   ClaimOrder,
@@ -122,6 +127,7 @@ const SERVICES: Provider[] = [
   DeadLetters,
   DatabaseWatch,
   OverdueService,
+  CancelWatch,
   AlertsService,
   SchedulerLogger,
   SingleModule,

@@ -13,6 +13,8 @@ export interface CronRunFacts {
   readonly signal: AbortSignal;
   /** Asked at each look: the heartbeat moves it. */
   readonly leaseUntil: () => Date;
+  /** See `CronRun.release`. */
+  readonly release: (reason?: string) => Promise<boolean>;
 }
 
 /** One attempt at one occurrence, as its handler sees it. */
@@ -50,6 +52,19 @@ export class CronRun {
   /** Until when the run is safe without another heartbeat, by the database's clock. */
   get leaseUntil(): Date {
     return this.#facts.leaseUntil();
+  }
+
+  /**
+   * Hands the run over to another instance, which starts it at once, when the application stops and the signal says so: the
+   * handler does no more, though it may need a moment to tidy up. The attempt does not count; its receipts are refused from
+   * now on, and what the handler returns or throws later changes nothing. A handler that does not call it hands its run
+   * over when it ends.
+   * @param reason kept in the run's row
+   * @returns false when the run is no longer this process' to hand over: its lease is lost, or it was cancelled or timed out
+   * @throws RunStateError while the signal is not aborted, AfterRunError when the handler has ended
+   */
+  release(reason?: string): Promise<boolean> {
+    return this.#facts.release(reason);
   }
 
   /** The fire time before this one, whether or not it ran; null when there is none. */

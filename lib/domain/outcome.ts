@@ -17,8 +17,8 @@ export type Outcome =
   | { readonly kind: 'done' }
   | { readonly kind: 'retry'; readonly error: StoredError; readonly delayMs: number }
   | { readonly kind: 'dead'; readonly error: StoredError; readonly reason: string }
-  /** Handed back: another instance starts it at once, and the attempt does not count. */
-  | { readonly kind: 'released' }
+  /** Handed back: another instance starts it at once, and the attempt does not count. @param reason what its handler says */
+  | { readonly kind: 'released'; readonly reason?: string }
   | { readonly kind: 'cancelled'; readonly reason: string };
 
 /**

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { runId } from '../domain/run.js';
-import type { CancelRequest } from '../store/seen-schedules.js';
+import type { AskedToStop } from '../store/asked-to-stop.js';
 import { FlagAnswers } from './flag-answers.js';
 import { InFlightRuns, type InFlightRun } from './in-flight-runs.js';
 
@@ -19,8 +19,8 @@ export class Cancellations {
     return [...new Set(this.stoppable.map(({ job }) => job.flag!))];
   }
 
-  /** @param flagsOff what the table has as off; the provider is asked besides, and not waited for */
-  apply({ cancels, flagsOff }: { readonly cancels: readonly CancelRequest[]; readonly flagsOff: readonly string[] }): void {
+  /** `flagsOff` is what the table has as off: the provider is asked besides, and not waited for. */
+  apply({ cancels, flagsOff }: AskedToStop): void {
     for (const request of cancels) this.runs.get(runId(request), request.attempt)?.cancel(request.reason);
     this.cancelRunsOf(new Map(flagsOff.map((flag) => [flag, `flag off: ${flag}`])));
     if (this.asking || this.flags.length === 0) return;

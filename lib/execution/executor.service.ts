@@ -10,6 +10,7 @@ import { SchedulerEvents } from '../events/scheduler-events.js';
 import { DatabaseTime } from '../runtime/database-time.js';
 import { monotonicNow } from '../runtime/monotonic.js';
 import { CronRun } from '../domain/cron-run.js';
+import { HandOver } from './hand-over.js';
 import { HeartbeatService } from './heartbeat.service.js';
 import { InFlightRun, InFlightRuns } from './in-flight-runs.js';
 import { RunContext } from './run-context.js';
@@ -26,6 +27,7 @@ export class ExecutorService {
     private readonly endings: RunEndings,
     private readonly time: DatabaseTime,
     private readonly events: SchedulerEvents,
+    private readonly handOver: HandOver,
   ) {}
 
   /** Starts the handlers of runs whose lease still holds; returns at once. */
@@ -55,6 +57,8 @@ export class ExecutorService {
     this.events.emit({ type: 'run.started', jobName, fireTime, attempt, delayMs: this.time.now() - fireTime.getTime() });
     try {
       const end = await this.handle(run, job);
+      // How it ended is written already.
+      if (run.handedOver) return;
       await this.endings.write(run, this.decide(end, run), monotonicNow() - startedAt);
     } finally {
       this.heartbeat.forget(run);
@@ -121,6 +125,7 @@ export class ExecutorService {
       data: run.owned.data ?? definition.data,
       signal: run.signal,
       leaseUntil: () => run.leaseUntil,
+      release: (reason) => this.handOver.release(run, reason),
     });
   }
 }

@@ -35,17 +35,18 @@ export class HeartbeatThread {
 
   /**
    * Resolves when the thread has connected: settings that don't work there are to fail the start, not every later run.
-   * @throws why it could not
+   * @throws why it could not; it may be started again then
    */
   async start(): Promise<void> {
-    const running = await this.run();
+    const running = await this.run(false);
     if (!running) return;
     // Nothing else may keep a process that is still starting.
     running.worker.ref();
     const refused = await firstConnection(running);
     running.worker.unref();
     if (!refused || this.stopped) return;
-    await this.stop();
+    this.running = null;
+    await end(running);
     throw refused;
   }
 
@@ -65,23 +66,16 @@ export class HeartbeatThread {
   /** For good. */
   async stop(): Promise<void> {
     this.stopped = true;
-    if (!this.running) return;
-    const { worker, port, ended } = this.running;
-    port.postMessage({ type: 'stop' });
-    const impatience = setTimeout(() => void worker.terminate(), STOP_WITHIN_MS);
-    worker.ref();
-    await ended;
-    clearTimeout(impatience);
-    port.close();
+    if (this.running) await end(this.running);
   }
 
   /** @returns null when it was stopped while the password was made */
-  private async run(): Promise<Running | null> {
+  private async run(replaces: boolean): Promise<Running | null> {
     const { config, password } = this.settings();
     if (password) config.password = await password();
     if (this.stopped) return null;
     const { port1, port2 } = new MessageChannel();
-    const setup: HeartbeatSetup = { ...this.setup, client: config, port: port2 };
+    const setup: HeartbeatSetup = { ...this.setup, client: config, port: port2, replaces };
     const worker = new Worker(THREAD, { workerData: setup, transferList: [port2] });
     const running: Running = { worker, port: port1, ended: new Promise((resolve) => worker.once('exit', () => resolve())) };
     this.running = running;
@@ -94,16 +88,16 @@ export class HeartbeatThread {
   }
 
   /** A thread that ended by itself is started again: the leases it kept may still hold. */
-  private replaceLater({ port }: Running): void {
-    if (this.stopped) return;
-    port.close();
+  private replaceLater(running: Running): void {
+    if (this.stopped || this.running !== running) return;
+    running.port.close();
     setTimeout(() => void this.replace(), RESTART_AFTER_MS).unref();
   }
 
   private async replace(): Promise<void> {
     if (this.stopped) return;
     try {
-      if (await this.run()) this.listener.replaced();
+      if (await this.run(true)) this.listener.replaced();
     } catch (error) {
       this.listener.failed(error);
       setTimeout(() => void this.replace(), RESTART_AFTER_MS).unref();
@@ -111,12 +105,21 @@ export class HeartbeatThread {
   }
 }
 
+async function end({ worker, port, ended }: Running): Promise<void> {
+  port.postMessage({ type: 'stop' } satisfies ToThread);
+  const impatience = setTimeout(() => void worker.terminate(), STOP_WITHIN_MS);
+  worker.ref();
+  await ended;
+  clearTimeout(impatience);
+  port.close();
+}
+
 /** @returns why the thread could not connect, or null when it could */
 async function firstConnection({ worker, port, ended }: Running): Promise<Error | null> {
   return new Promise((resolve) => {
     port.on('message', (message: FromThread) => {
       if (message.type === 'connected') resolve(null);
-      if (message.type === 'refused') resolve(new Error(message.error.message));
+      if (message.type === 'refused') resolve(Object.assign(new Error(message.error.message), { code: message.code }));
     });
     worker.once('error', resolve);
     void ended.then(() => resolve(new Error('its thread ended')));

@@ -1,5 +1,6 @@
 import type { MessagePort } from 'node:worker_threads';
 import type { ClientOptions } from '../store/client-config.js';
+import type { WakeUp } from '../domain/wake-up.js';
 import type { LeaseLoss } from '../errors/lease-lost.error.js';
 import type { LeaseToRenew } from '../store/renew-leases.js';
 import type { DatabaseTrouble } from '../domain/database-trouble.js';
@@ -11,6 +12,8 @@ export interface HeartbeatSetup {
   readonly schema: string;
   readonly port: MessagePort;
   readonly watch: MainLoopSetup;
+  /** It takes the place of a thread that has ended: nobody waits for its connection, and something may have been said meanwhile. */
+  readonly replaces: boolean;
 }
 
 /** How the thread watches the main thread's event loop. */
@@ -57,7 +60,9 @@ export interface Renewal {
 /** What the thread tells its process. */
 export type FromThread =
   | { readonly type: 'connected' }
-  | { readonly type: 'refused'; readonly error: StoredError }
+  | { readonly type: 'refused'; readonly error: StoredError; readonly code: string | null }
+  /** Other instances say that there is something to look at. */
+  | { readonly type: 'woken'; readonly wakeUps: readonly WakeUp[] }
   | { readonly type: 'renewed'; readonly renewals: readonly Renewal[] }
   | { readonly type: 'lost'; readonly id: string; readonly attempt: number; readonly cause: LeaseLoss }
   /** The main thread's event loop stood still for so long, in milliseconds, and moves again. */

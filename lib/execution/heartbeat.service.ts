@@ -18,6 +18,7 @@ import { InFlightRuns, type InFlightRun } from './in-flight-runs.js';
 import { LostClaims } from './lost-claims.js';
 import { Pulse } from './pulse.js';
 import { TimeLimits } from './time-limits.js';
+import { WakeUps } from './wake-ups.js';
 
 /** How soon runs are looked at again in any case, in milliseconds: one that was cancelled may be stuck before its next limit. */
 const LOOK_AGAIN_MS = 5_000;
@@ -40,6 +41,7 @@ export class HeartbeatService {
     private readonly limits: TimeLimits,
     private readonly lostClaims: LostClaims,
     private readonly events: SchedulerEvents,
+    private readonly wakeUps: WakeUps,
   ) {
     const { blockedAfterMs, logging } = options;
     const watch = { pulse: this.pulse.memory, blockedAfterMs, instanceId, logging };
@@ -54,7 +56,7 @@ export class HeartbeatService {
     });
   }
 
-  /** @throws DatabaseConnectionError when the thread can't connect, though the pools can */
+  /** @throws DatabaseConnectionError when the thread can't connect, though the pools can; it may be started again then */
   async start(): Promise<void> {
     await this.thread.start().catch((error: unknown) => {
       throw new DatabaseConnectionError('the scheduler’s settings, for the heartbeat’s own connection', unusable(error, this.settings.functions));
@@ -105,6 +107,8 @@ export class HeartbeatService {
         return;
       case 'lost':
         return this.lose(this.runs.get(message.id, message.attempt), message.cause);
+      case 'woken':
+        return this.wakeUps.tell(message.wakeUps);
       case 'unblocked':
         return this.events.emit({ type: 'loop.blocked', forMs: message.forMs });
       case 'failed':

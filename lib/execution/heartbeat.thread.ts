@@ -1,5 +1,6 @@
 import { writeSync } from 'node:fs';
 import { workerData } from 'node:worker_threads';
+import { databaseTrouble } from '../domain/database-trouble.js';
 import { formatDuration } from '../domain/duration.js';
 import { describeError } from '../domain/stored-error.js';
 import { monotonicNow } from '../runtime/monotonic.js';
@@ -7,13 +8,17 @@ import { Tables } from '../store/tables.js';
 import type { FromThread, HeartbeatSetup, ToThread } from './heartbeat.messages.js';
 import { LeaseKeeper } from './lease-keeper.js';
 import { MainLoopWatch } from './main-loop-watch.js';
+import { WakeUpEar } from './wake-up-ear.js';
 
 /** The heartbeat's thread: a handler that blocks the main thread can't keep this one from renewing its lease. */
-const { client, schema, port, watch } = workerData as HeartbeatSetup;
+const { client, schema, port, watch, replaces } = workerData as HeartbeatSetup;
 const tell = (message: FromThread) => port.postMessage(message);
-const keeper = new LeaseKeeper(client, new Tables(schema), tell);
+const tables = new Tables(schema);
+const ear = new WakeUpEar(tables.wakeUps, watch.instanceId, (wakeUps) => tell({ type: 'woken', wakeUps }), replaces);
+const keeper = new LeaseKeeper(client, tables, tell, ear);
 const mainLoop = new MainLoopWatch(watch.pulse, watch.blockedAfterMs, { blocked, unblocked });
 mainLoop.start();
+if (replaces) keeper.listen();
 
 port.on('message', (message: ToThread) => {
   if (message.type === 'watch') keeper.watch(message.run);
@@ -26,11 +31,12 @@ port.on('message', (message: ToThread) => {
 async function connect(): Promise<void> {
   await keeper.connect().then(
     () => tell({ type: 'connected' }),
-    (error: unknown) => tell({ type: 'refused', error: describeError(error) }),
+    (error: unknown) => tell({ type: 'refused', error: describeError(error), code: databaseTrouble(error)?.code ?? null }),
   );
 }
 
 async function stop(): Promise<void> {
+  ear.stop();
   await mainLoop.stop();
   await keeper.stop();
 }

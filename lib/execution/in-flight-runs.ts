@@ -31,6 +31,8 @@ export class InFlightRun {
   ended = false;
   /** The attempt's end is being written. */
   ending = false;
+  /** Its handler hands it over, and may go on for a while; whether that was accepted. */
+  handedOver: Promise<boolean> | null = null;
   private stoppedAt: number | null = null;
   private readonly limitsPassed = new Set<Limit>();
   private readonly open = new Set<Promise<unknown>>();
@@ -163,11 +165,11 @@ export class InFlightRuns {
   }
 
   /**
-   * True when a handler of the job that lost its lease has not ended here. Nobody else knows of it, so here the job must
-   * wait for it where overlap is forbidden; until its maximum run time, when it is given up.
+   * True when a handler of the job that lost its lease, or handed its run over, has not ended here. Nobody else knows of it,
+   * so here the job must wait for it where overlap is forbidden; until its maximum run time, when it is given up.
    */
   lingers({ name, overlap }: JobDefinition): boolean {
-    return overlap !== 'allow' && this.list().some((run) => run.leaseLost && !run.owned.beside && run.owned.jobName === name);
+    return overlap !== 'allow' && this.list().some((run) => (run.leaseLost || run.handedOver) && !run.owned.beside && run.owned.jobName === name);
   }
 
   remove(run: InFlightRun): void {

@@ -4,11 +4,13 @@ import { LONGEST_TIMER_MS } from '../domain/duration.js';
 import { describeError } from '../domain/stored-error.js';
 import { Loop } from '../runtime/loop.js';
 import { monotonicNow } from '../runtime/monotonic.js';
+import { retryDelay } from '../runtime/retry-delay.js';
 import { writeBlocked } from '../store/blocked-instance.js';
 import { renewLeases, type RenewalAnswer } from '../store/renew-leases.js';
 import { OWN_TYPES, type ClientOptions } from '../store/client-config.js';
 import type { Tables } from '../store/tables.js';
 import type { FromThread, Renewal, WatchedRun } from './heartbeat.messages.js';
+import type { WakeUpEar } from './wake-up-ear.js';
 
 /** Longest wait before another try when a beat failed: several fit into the shortest lease. */
 const MAX_RETRY_MS = 500;
@@ -19,6 +21,12 @@ const MOST_PATIENCE_MS = 60_000;
 const HELD_RETRY_MS = 100;
 /** How soon a note is tried again that could not be written. */
 const NOTE_RETRY_MS = 1_000;
+/** For the two statements with which it begins to listen. */
+const LISTEN_PATIENCE_MS = 2_000;
+/** Without a lease to keep, a connection that was lost is made again only to listen. */
+const LONGEST_LISTEN_RETRY_MS = 10_000;
+/** All instances lose theirs in the same moment. */
+const RECONNECT_WITHIN_MS = 500;
 
 /** What is to be written about the instance itself. */
 interface Note {
@@ -29,21 +37,23 @@ interface Note {
 
 /**
  * Keeps the leases of the watched runs: one connection, one statement a beat, and nothing at all while nothing is
- * watched. Runs in the heartbeat's thread.
+ * watched, though what other instances say is heard on it. Runs in the heartbeat's thread.
  */
 export class LeaseKeeper {
   private readonly watched = new Map<string, WatchedRun>();
   private client: Client | null = null;
-  private failing = false;
+  /** What it failed with last, while it fails. */
+  private failing: string | null = null;
+  /** How often in a row it could not listen. */
+  private deaf = 0;
   private note: Note | null = null;
   private passedOver = false;
   private readonly loop = new Loop(() => this.beat(), {
     maxSleepMs: LONGEST_TIMER_MS,
     maxRetryMs: MAX_RETRY_MS,
-    onFailure: (error, failures) => {
-      this.failing = true;
+    onFailure: (error) => {
       this.disconnect();
-      if (failures === 1) this.tell({ type: 'failed', error: describeError(error), trouble: databaseTrouble(error) });
+      this.failed(error);
     },
   });
 
@@ -51,6 +61,7 @@ export class LeaseKeeper {
     private readonly config: ClientOptions,
     private readonly tables: Tables,
     private readonly tell: (message: FromThread) => void,
+    private readonly ear: WakeUpEar | null = null,
   ) {
     this.loop.start(LONGEST_TIMER_MS);
   }
@@ -58,6 +69,13 @@ export class LeaseKeeper {
   /** Before there is a lease to keep, so that settings which don't work here are known at once. */
   async connect(): Promise<void> {
     await this.connected(Number(this.config.connectionTimeoutMillis));
+    // What could not be listened to is tried again by the loop.
+    this.loop.wakeWithin(await this.listenNow());
+  }
+
+  /** Connects, too, as long as it takes. */
+  listen(): void {
+    this.loop.wake();
   }
 
   watch(run: WatchedRun): void {
@@ -97,7 +115,8 @@ export class LeaseKeeper {
     this.passedOver = false;
     if (leases.length > 0) await this.renew(leases);
     if (this.note) await this.write(this.note);
-    return this.note ? Math.min(NOTE_RETRY_MS, this.next) : this.next;
+    const another = this.note ? NOTE_RETRY_MS : await this.listenNow();
+    return Math.min(another, this.next);
   }
 
   /** What has run too long is renewed no more: its lease runs out, whatever becomes of the main thread. */
@@ -130,15 +149,38 @@ export class LeaseKeeper {
     }
   }
 
+  /** Only for wake-ups: what becomes of it never holds up a lease. @returns milliseconds to the next try, if there has to be one */
+  private async listenNow(): Promise<number> {
+    if (!this.ear || this.ear.knows(this.client)) return LONGEST_TIMER_MS;
+    try {
+      await this.ear.listenOn(await this.connected(this.patience()), LISTEN_PATIENCE_MS);
+      this.deaf = 0;
+      this.recovered();
+      return LONGEST_TIMER_MS;
+    } catch (error) {
+      this.disconnect();
+      this.failed(error);
+      return retryDelay(++this.deaf, LONGEST_LISTEN_RETRY_MS);
+    }
+  }
+
   /** Milliseconds to the next beat. */
   private get next(): number {
     return this.passedOver ? Math.min(HELD_RETRY_MS, this.interval()) : this.interval();
   }
 
+  /** Told once, and again when it fails with something else: a password may have run out while the server was away. */
+  private failed(error: unknown): void {
+    const trouble = databaseTrouble(error);
+    const kind = trouble?.kind ?? 'something else';
+    if (this.failing !== kind) this.tell({ type: 'failed', error: describeError(error), trouble });
+    this.failing = kind;
+  }
+
   /** Only the database's answer says so: a beat without leases asks nothing. */
   private recovered(): void {
     if (this.failing) this.tell({ type: 'recovered' });
-    this.failing = false;
+    this.failing = null;
   }
 
   /** A renewal that comes back after the lease has ended here does not revive it: the handler was told to stop. */
@@ -171,7 +213,9 @@ export class LeaseKeeper {
     if (this.client) return this.client;
     const client = new Client({ ...this.config, types: OWN_TYPES, connectionTimeoutMillis: patience });
     client.on('error', () => {
-      if (this.client === client) this.disconnect();
+      if (this.client !== client) return;
+      this.disconnect();
+      if (this.ear) this.loop.wakeWithin(Math.random() * RECONNECT_WITHIN_MS);
     });
     await client.connect();
     this.client = client;

@@ -5,6 +5,7 @@ import type { Outcome } from '../domain/outcome.js';
 import { describeError } from '../domain/stored-error.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import { monotonicNow } from '../runtime/monotonic.js';
+import { retryDelay } from '../runtime/retry-delay.js';
 import { JobRunStore, type Ending, type WrittenEnd } from '../store/job-run.store.js';
 import { EndWriter } from './end-writer.js';
 import type { InFlightRun } from './in-flight-runs.js';
@@ -12,7 +13,7 @@ import type { InFlightRun } from './in-flight-runs.js';
 /** What was refused, when an attempt's end was. */
 const WRITES = { done: 'completion', released: 'release', retry: 'failure', dead: 'failure', cancelled: 'cancellation' } as const;
 
-const FIRST_RETRY_MS = 50;
+/** Between two tries, in milliseconds, at most. */
 const LONGEST_RETRY_MS = 2_000;
 
 /**
@@ -27,23 +28,26 @@ export class RunEndings {
     private readonly events: SchedulerEvents,
   ) {}
 
-  async write(run: InFlightRun, outcome: Outcome, durationMs: number): Promise<void> {
+  /** @returns how the attempt ended in the database; null when what was to be written is refused */
+  async write(run: InFlightRun, outcome: Outcome, durationMs: number): Promise<WrittenEnd | null> {
     run.ending = true;
     const written = run.leaseLost ? null : await this.persist(run, outcome);
     run.settled = true;
     this.report(run, outcome, durationMs, written);
+    return written;
   }
 
   /** @returns how the attempt ended in the database; null when it is no longer ours to end */
   private async persist(run: InFlightRun, outcome: Outcome): Promise<WrittenEnd | null> {
     const ending = outcome.kind === 'done' ? null : endingOf(outcome);
-    for (let wait = FIRST_RETRY_MS, failures = 1; ; wait = Math.min(wait * 2, LONGEST_RETRY_MS), failures++) {
+    for (let failures = 1; ; failures++) {
       try {
         // What failed in company may be another run's fault.
         if (failures === 1) return await this.writer.write(run.owned, ending);
         return (await this.writer.writeAlone(run.owned, ending)) ?? (await this.store.endOf(run.owned));
       } catch (error) {
         this.events.emit({ type: 'loop.failed', loop: `ending of ${run.id}`, error: describeError(error), failures, trouble: databaseTrouble(error) });
+        const wait = retryDelay(failures, LONGEST_RETRY_MS);
         if (run.leaseLost || monotonicNow() + wait >= run.leaseDeadline) return null;
         await sleep(wait, undefined, { ref: false });
       }
@@ -77,14 +81,12 @@ export class RunEndings {
 function endingOf(outcome: Exclude<Outcome, { kind: 'done' }>): Ending {
   switch (outcome.kind) {
     case 'released':
-      return { status: 'queued', reason: 'released by a stopping instance', error: null, retryInMs: 0, releases: 1 };
+      return { status: 'queued', reason: outcome.reason ?? 'released by a stopping instance', error: null, retryInMs: 0, releases: 1 };
     case 'cancelled':
       return { status: 'cancelled', reason: outcome.reason, error: null, retryInMs: null, releases: 0 };
     case 'retry':
       return { status: 'failed', reason: null, error: outcome.error, retryInMs: outcome.delayMs, releases: 0 };
     case 'dead':
       return { status: 'dead', reason: outcome.reason, error: outcome.error, retryInMs: null, releases: 0 };
-    case 'cancelled':
-      return { status: 'cancelled', reason: outcome.reason, error: null, retryInMs: null, releases: 0 };
   }
 }

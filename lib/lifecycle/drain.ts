@@ -16,12 +16,12 @@ export class Drain {
 
   /**
    * Waits for running handlers, aborts those that take too long and waits a little more.
-   * @returns how many are still running: their runs stay owned until their leases end
+   * @returns how many are still running and have not handed over: their runs stay owned until their leases end
    */
   async drain(): Promise<number> {
     if (await this.runs.drained(this.options.shutdownTimeoutMs)) return 0;
     for (const run of this.runs.list()) run.shutDown();
     await this.runs.drained(AFTER_ABORT_MS);
-    return this.runs.size;
+    return this.runs.list().filter((run) => !run.handedOver).length;
   }
 }

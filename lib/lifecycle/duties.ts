@@ -2,7 +2,10 @@ import { Injectable } from '@nestjs/common';
 import type { Subscription } from 'rxjs';
 import type { SchedulerEvent } from '../events/scheduler-event.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
+import type { WakeUp } from '../domain/wake-up.js';
 import { HeartbeatService } from '../execution/heartbeat.service.js';
+import { WakeUps } from '../execution/wake-ups.js';
+import { CancelWatch } from '../maintenance/cancel-watch.service.js';
 import { ClockWatchService } from '../maintenance/clock-watch.service.js';
 import { OverdueService } from '../maintenance/overdue.service.js';
 import { PartitionsService } from '../maintenance/partitions.service.js';
@@ -17,10 +20,14 @@ import { within } from './within.js';
 /** Not worth a long wait: a replica that starts looks at a few more rows without it. */
 const REMEMBER_WITHIN_MS = 1_000;
 
+/** For an answer that would tell nobody any more. */
+const LOOK_WITHIN_MS = 500;
+
 /** Everything that goes on periodically, started and stopped in the right order. */
 @Injectable()
 export class Duties {
-  private wakeUps: Subscription | null = null;
+  private ownEvents: Subscription | null = null;
+  private othersWakeUps: Subscription | null = null;
 
   constructor(
     private readonly ticker: TickerService,
@@ -32,35 +39,52 @@ export class Duties {
     private readonly partitions: PartitionsService,
     private readonly clockWatch: ClockWatchService,
     private readonly overdue: OverdueService,
+    private readonly cancelWatch: CancelWatch,
     private readonly heartbeat: HeartbeatService,
     private readonly events: SchedulerEvents,
+    private readonly wakeUps: WakeUps,
   ) {}
 
-  /** The partitions are there before the first claim, and so is the heartbeat. */
-  async start(): Promise<void> {
+  /** The partitions are there before the first claim, and so is the heartbeat. What fails may be tried again. */
+  async makeReady(): Promise<void> {
     await this.partitions.makeReady();
     await this.heartbeat.start();
-    this.wakeUps = this.events.subscribe((event) => this.wake(event));
+  }
+
+  /** Once it is ready. */
+  start(): void {
+    this.ownEvents = this.events.subscribe((event) => this.wake(event));
+    this.othersWakeUps = this.wakeUps.subscribe((wakeUps) => wakeUps.forEach((wakeUp) => this.hear(wakeUp)));
     const duties = [this.partitions, this.follower, this.watermarks, this.clockWatch, this.overdue, this.reaper, this.catchUps, this.backfills, this.ticker];
     for (const duty of duties) duty.start();
   }
 
-  /** Claims nothing more, whatever is still running. */
+  /** Claims nothing more, whatever is still running; that is still told to stop. */
   async stopClaiming(): Promise<void> {
-    this.wakeUps?.unsubscribe();
+    this.ownEvents?.unsubscribe();
+    this.cancelWatch.start();
     const duties = [this.ticker, this.catchUps, this.backfills, this.reaper, this.partitions, this.follower, this.clockWatch, this.overdue];
     await Promise.all(duties.map((duty) => duty.stop()));
   }
 
   /** The heartbeat ends last: until then, what still runs keeps its lease. */
   async stop(): Promise<void> {
-    await within(REMEMBER_WITHIN_MS, this.rememberWatermarks());
+    await Promise.all([within(LOOK_WITHIN_MS, this.cancelWatch.stop()), within(REMEMBER_WITHIN_MS, this.rememberWatermarks())]);
+    this.othersWakeUps?.unsubscribe();
     await this.heartbeat.stop();
   }
 
   private async rememberWatermarks(): Promise<void> {
     await this.watermarks.stop();
     await this.watermarks.remember().catch(() => {});
+  }
+
+  /** What another instance has made due. */
+  private hear(wakeUp: WakeUp): void {
+    if (wakeUp === 'runs') this.reaper.wake();
+    else this.follower.wake();
+    // Of the two, one runs.
+    if (wakeUp !== 'runs') this.cancelWatch.wake();
   }
 
   /** What an event of this instance makes due. */

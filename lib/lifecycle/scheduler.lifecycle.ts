@@ -9,7 +9,7 @@ import { DatabaseWatch } from '../maintenance/database-watch.service.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { OwnPresence } from '../scheduling/own-presence.service.js';
 import { abandonConnections } from '../store/data-sources.js';
-import { inWords, withPatience } from '../store/patience.js';
+import { inWords, withPatience, type Patience } from '../store/patience.js';
 import { SchedulerDatabase } from '../store/scheduler-database.js';
 import { SchemaStore } from '../store/schema.store.js';
 import { Drain } from './drain.js';
@@ -30,7 +30,7 @@ const ALERT_WITHIN_MS = 2_000;
 /** Brings the scheduler up when the application starts, and down when it closes, in the order that loses nothing. */
 @Injectable()
 export class SchedulerLifecycle implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy {
-  private starting: Promise<void> | null = null;
+  private starting: Promise<unknown> | null = null;
   private started = false;
   private closed = false;
   private closing: Promise<void> | null = null;
@@ -67,7 +67,7 @@ export class SchedulerLifecycle implements OnModuleInit, OnApplicationBootstrap,
             `Its data (${embeddedServer.dataDirectory}) go when it ends. Set DATABASE_URL or forRoot({ connection }) to use yours.`,
         );
       }
-      await withPatience({ waitMs: this.options.waitForDatabaseMs, tell: (text) => this.logger.warn(text) }, () => this.register());
+      await withPatience(this.patience, () => this.register());
     });
   }
 
@@ -81,10 +81,11 @@ export class SchedulerLifecycle implements OnModuleInit, OnApplicationBootstrap,
   async onApplicationBootstrap(): Promise<void> {
     if (!this.options.enabled) return this.logger.say('Not enabled: this instance claims nothing');
     await this.closingOnFailure(async () => {
-      this.starting = this.duties.start();
-      await this.starting;
+      const starting = this.makeReady();
+      this.starting = starting;
       // It took longer than the close was ready to wait: nobody else would stop it.
-      if (this.closed) return this.stopDuties();
+      if (!(await starting) || this.closed) return this.stopDuties();
+      this.duties.start();
       this.started = true;
       this.keepAlive.hold();
       this.events.emit({ type: 'scheduler.started', instanceId: this.instanceId, jobs: this.known.list().length });
@@ -130,6 +131,19 @@ export class SchedulerLifecycle implements OnModuleInit, OnApplicationBootstrap,
     abandonConnections(this.database.coordination);
     // A server of this process' own is never silent, and must not outlive it.
     if (this.database.embeddedServer) await closing;
+  }
+
+  /** @returns false when the application closes: nobody waits for the database any longer */
+  private async makeReady(): Promise<boolean> {
+    return withPatience(this.patience, async () => {
+      if (this.closing) return false;
+      await this.duties.makeReady();
+      return true;
+    });
+  }
+
+  private get patience(): Patience {
+    return { waitMs: this.options.waitForDatabaseMs, tell: (text) => this.logger.warn(text) };
   }
 
   private async stopDuties(): Promise<void> {

@@ -32,8 +32,8 @@ export class Overrides {
   ) {}
 
   /**
-   * The schedule holds from now on, on every replica within one `pollInterval`. What the job leaves out (`exclude`,
-   * `startAt`, `endAt`) stays.
+   * The schedule holds from now on, on every replica as soon as it looks: it is woken up, or does within one `pollInterval`.
+   * What the job leaves out (`exclude`, `startAt`, `endAt`) stays.
    * @throws InvalidOptionsError, InvalidCronExpressionError, InvalidTimeZoneError, InvalidCalendarError, RenamedJobError;
    * UnknownJobError also for a job made at run time, which is changed with `JobRegistry.update`
    */
@@ -48,7 +48,8 @@ export class Overrides {
   }
 
   /**
-   * The schedule that the code declares holds again, as soon as an instance that declares it looks: within one `pollInterval`.
+   * The schedule that the code declares holds again, as soon as an instance that declares it looks: it is woken up, or does
+   * within one `pollInterval`.
    * @returns false when there was no override
    * @throws UnknownJobError, RenamedJobError
    */

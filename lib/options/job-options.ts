@@ -40,7 +40,7 @@ export interface DistributedCronOptions {
    * waits for an attempt waits on. One that `job_flags` does not have is on; a `FeatureFlags` provider may say that it is off, too.
    */
   flag?: string;
-  /** What becomes of a run that is under way when `flag` is turned off, within about a `pollInterval`. @default 'finish' */
+  /** What becomes of a run that is under way when `flag` is turned off, as soon as its owner looks. @default 'finish' */
   flagOff?: FlagOffPolicy;
   /** The team that answers for the job. */
   owner?: string;

@@ -6,6 +6,7 @@ import { queryOn, type Query } from './query.js';
 import { NOBODY_NAMED, recordAction } from './record-action.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 import { inTransaction } from './transaction.js';
+import { wakeUp } from './wake-up.js';
 
 /** A backfill as it is asked for. */
 export type NewBackfill = Pick<JobBackfill, 'jobName' | 'from' | 'to' | 'maxConcurrent' | 'beside' | 'replay' | 'total' | 'requestedBy' | 'reason'>;
@@ -61,6 +62,7 @@ export class BackfillStore {
       const { jobName, from, to, total, replay, reason } = asked;
       const details = { backfill: id, from: from.toISOString(), to: to.toISOString(), occurrences: total, replay };
       await recordAction(query, tables, { action: 'backfill', jobName, by: asked.requestedBy ?? NOBODY_NAMED, reason, details });
+      await wakeUp(query, tables, 'jobs');
       return id;
     });
   }

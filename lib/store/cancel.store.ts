@@ -1,15 +1,18 @@
 import type { RunKey, RunStatus } from '../domain/run.js';
 import { RunRefusedError } from '../errors/run-refused.error.js';
+import { askedToStop, readAskedToStop, type AskedToStop, type AskedToStopRow } from './asked-to-stop.js';
 import type { ReadOperator } from './operated-job.js';
+import { queryOn } from './query.js';
 import { recordAction } from './record-action.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 import { inTransaction } from './transaction.js';
+import { tellingInstance } from './wake-up.js';
 
 /** What became of a run that somebody cancelled. */
 export type Cancelled =
   /** It waited, and is over. */
   | 'cancelled'
-  /** It runs: its handler is told to stop within about a `pollInterval`, and the run ends as cancelled when it has. */
+  /** It runs: its handler is told to stop as soon as its instance looks, and the run ends as cancelled when it has. */
   | 'requested';
 
 /** Ends runs that wait, and asks for the end of runs that are under way. */
@@ -23,7 +26,7 @@ export class CancelStore {
     return inTransaction(coordination, async (query) => {
       const [run] = await query<{ was: RunStatus }>(
         `with seen as (
-           select job_name, fire_time, status
+           select job_name, fire_time, status, claimed_by
            from   ${tables.jobRuns}
            where  job_name = $1
            and    fire_time = $2
@@ -49,7 +52,7 @@ export class CancelStore {
            and    run.fire_time = seen.fire_time
            and    seen.status = 'running'
          )
-         select status as was from seen`,
+         select status as was, case when status = 'running' then ${tellingInstance(tables, 'claimed_by')} end from seen`,
         [jobName, fireTime.toISOString(), why],
       );
       const done = run && outcomeOf(run.was);
@@ -57,6 +60,13 @@ export class CancelStore {
       await recordAction(query, tables, { action: 'cancel', jobName, fireTime, by, reason, details: { was: run.was } });
       return done;
     });
+  }
+
+  /** What the handlers of an instance are to stop for. @param flags those that are asked for */
+  async asked(instanceId: string, flags: readonly string[]): Promise<AskedToStop> {
+    const { coordination, tables } = this.database;
+    const [row] = await queryOn(coordination)<AskedToStopRow>(`select ${askedToStop(tables, '$1', '$2::text[]')}`, [instanceId, flags]);
+    return readAskedToStop(row!);
   }
 }
 

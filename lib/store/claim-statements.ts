@@ -2,6 +2,7 @@ import { recordset } from './claim-recordset.js';
 import { isOff } from './flag-off.js';
 import { isHeld } from './held.js';
 import type { Tables } from './tables.js';
+import { tellingInstance } from './wake-up.js';
 import { backfillHasPlace, groupHasPlace, hasPlaceBeside, isAskedFor, leavesTheWayFree, nothingInTheWay, precedence, runsAlone } from './waiting-rules.js';
 
 /**
@@ -125,6 +126,7 @@ export function insertDue(tables: Tables, candidates: string, instanceId: string
        and    old.cancel_requested_at is null
        and    not old.beside
        and    not ${isAskedFor('old')}
+       returning case when old.status = 'running' then ${tellingInstance(tables, 'old.claimed_by')} end
      ),
      inserted as (
        insert into ${jobRuns}

@@ -4,6 +4,7 @@ import type { Actor } from './dead-letter.store.js';
 import { isRemoved } from './is-removed.js';
 import { queryOn, type Query } from './query.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
+import { wakingUp } from './wake-up.js';
 
 /** What a filter found. */
 export interface FoundRuns {
@@ -69,7 +70,7 @@ export class DeadLetterBulkStore {
          from   picked
          where  run.job_name = picked.job_name
          and    run.fire_time = picked.fire_time
-         returning run.job_name, run.fire_time
+         returning run.job_name, run.fire_time${verb === 'replay' ? `, ${wakingUp(this.database.tables, 'runs')}` : ''}
        ),
        recorded as (
          insert into ${jobActions} (action, job_name, fire_time, actor, reason, details)

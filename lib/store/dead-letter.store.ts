@@ -3,6 +3,7 @@ import { isRemoved } from './is-removed.js';
 import { recordAction } from './record-action.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 import { inTransaction } from './transaction.js';
+import { wakingUp } from './wake-up.js';
 
 /** Who, and why. */
 export interface Actor {
@@ -50,7 +51,7 @@ export class DeadLetterStore {
        and    status = any ($3::text[])
        and    coalesce(gap_count, 1) = 1
        and    not ${isRemoved(tables, '$1')}
-       returning 1`,
+       returning ${wakingUp(tables, 'runs')}`,
       [allowed, by],
     );
   }

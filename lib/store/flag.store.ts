@@ -3,6 +3,7 @@ import { queryOn } from './query.js';
 import { recordAction } from './record-action.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 import { inTransaction } from './transaction.js';
+import { wakeUp } from './wake-up.js';
 
 /** A feature flag: what the table says about it, and who asks for it. */
 export interface FlagState {
@@ -35,6 +36,7 @@ export class FlagStore {
         [name, on, by, reason],
       );
       await recordAction(query, tables, { action: 'set-flag', by, reason, details: { flag: name, on } });
+      await wakeUp(query, tables, on ? 'runs' : 'jobs');
     });
   }
 

@@ -3,6 +3,7 @@ import type { StoredError } from '../domain/stored-error.js';
 import { fenceOf } from './fence.js';
 import { queryOn, type Query } from './query.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
+import { wakingUp } from './wake-up.js';
 
 /** How a run's attempt ended, when it did not complete. */
 export interface Ending {
@@ -58,7 +59,7 @@ export class JobRunStore {
 
   /**
    * Ends an attempt. One that was to be cancelled, and has ended otherwise before it heard of that, is cancelled: it would
-   * start again.
+   * start again. What is handed back wakes the others up.
    * @returns null when the run is no longer ours
    */
   async end(run: OwnedRun, ending: Ending): Promise<WrittenEnd | null> {
@@ -76,10 +77,10 @@ export class JobRunStore {
        and    attempt = $3
        and    claimed_by = $4
        and    lease_until > clock_timestamp()
-       returning status, reason`,
+       returning status, reason, case when status = 'queued' then ${wakingUp(this.database.tables, 'runs')} end`,
       [...fenceOf(run), ending.status, ending.reason, ending.error && JSON.stringify(ending.error), ending.retryInMs, ending.releases],
     );
-    return ended ?? null;
+    return ended ? { status: ended.status, reason: ended.reason } : null;
   }
 
   /** How this very attempt has ended; null when it has not. A write whose answer was lost may have been accepted. */
@@ -103,7 +104,7 @@ export class JobRunStore {
    * @returns those that were
    */
   async handBack(claims: readonly UnheardClaim[], instanceId: string): Promise<UnheardClaim[]> {
-    return this.query<UnheardClaim>(
+    const rows = await this.query<UnheardClaim>(
       `update ${this.database.tables.jobRuns} run
        set    status = case when run.cancel_requested_at is null then 'queued' else 'cancelled' end,
               reason = case when run.cancel_requested_at is null then 'handed back: the answer to its claim was lost' else run.cancel_reason end,
@@ -116,8 +117,9 @@ export class JobRunStore {
        and    run.status = 'running'
        and    run.attempt = unheard.attempt
        and    run.claimed_by = $4
-       returning run.job_name as "jobName", run.fire_time as "fireTime", run.attempt`,
+       returning run.job_name as "jobName", run.fire_time as "fireTime", run.attempt, ${wakingUp(this.database.tables, 'runs')}`,
       [claims.map(({ jobName }) => jobName), claims.map(({ fireTime }) => fireTime.toISOString()), claims.map(({ attempt }) => attempt), instanceId],
     );
+    return rows.map(({ jobName, fireTime, attempt }) => ({ jobName, fireTime, attempt }));
   }
 }

@@ -1,4 +1,5 @@
 import type { JobDefinition } from '../domain/job-definition.js';
+import { askedToStop, readAskedToStop, type AskedToStopRow } from './asked-to-stop.js';
 import type { JobInstanceStore, Presence } from './job-instance.store.js';
 import { NO_HOLDS } from './joined-holds.js';
 import { queryOn, type Query } from './query.js';
@@ -120,7 +121,7 @@ export class JobScheduleStore {
    * @param flags those that are asked for
    */
   async lookIn({ instanceId, aliveMs }: Presence, seen: number, doubtful: readonly string[] = [], flags: readonly string[] = []): Promise<SeenChanges> {
-    const { jobSchedule, jobInstances, jobRuns, jobFlags, jobBackfills } = this.database.tables;
+    const { jobSchedule, jobInstances, jobBackfills } = this.database.tables;
     const rows = await this.query<Partial<StoredJobRow> & SeenRow>(
       `with me as (
          update ${jobInstances}
@@ -135,29 +136,20 @@ export class JobScheduleStore {
               from   ${jobInstances}
               where  alive_until > clock_timestamp()) as company,
               exists (select from ${jobBackfills} where finished_at is null and cancelled_at is null) as backfilling,
-             (select jsonb_agg(jsonb_build_object('jobName', job_name, 'fireTime', fire_time, 'attempt', attempt, 'reason', cancel_reason))
-              from   ${jobRuns}
-              where  status = 'running'
-              and    claimed_by = $1
-              and    cancel_requested_at is not null) as cancels,
-             (select array_agg(flag.name)
-              from   ${jobFlags} flag
-              where  flag.name = any ($5::text[])
-              and    not flag.is_on) as flags_off,
+             ${askedToStop(this.database.tables, '$1', '$5::text[]')},
               changed.*
        from  (select) as always
        left   join (select ${STORED_JOB_COLUMNS} from ${jobSchedule} where revision > $3 or name = any ($4::text[])) changed on true`,
       [instanceId, aliveMs, seen, doubtful, flags],
     );
-    const { now, present, company, backfilling, cancels, flags_off } = rows[0]!;
+    const { now, present, company, backfilling } = rows[0]!;
     return {
       databaseNow: now,
       present,
       company: company ?? [],
       backfilling,
       jobs: rows.flatMap((row) => (isThere(row) ? [storedJob(row)] : [])),
-      cancels: (cancels ?? []).map((request) => ({ ...request, fireTime: new Date(request.fireTime) })),
-      flagsOff: flags_off ?? [],
+      ...readAskedToStop(rows[0]!),
     };
   }
 
@@ -195,13 +187,11 @@ export class JobScheduleStore {
   }
 }
 
-interface SeenRow {
+interface SeenRow extends AskedToStopRow {
   now: Date;
   present: boolean;
   company: string[] | null;
   backfilling: boolean;
-  cancels: { jobName: string; fireTime: string; attempt: number; reason: string }[] | null;
-  flags_off: string[] | null;
 }
 
 function isThere(row: Partial<StoredJobRow>): row is StoredJobRow {

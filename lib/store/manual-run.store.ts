@@ -7,6 +7,7 @@ import { recordAction } from './record-action.js';
 import { holdJobs } from './replaced-schedules.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 import { inTransaction } from './transaction.js';
+import { wakeUp } from './wake-up.js';
 
 /** What a person may say about a run that is in the way: refuse this one, wait for it, or run beside it. */
 export type ManualOverlap = 'forbid' | 'queue' | 'allow';
@@ -63,6 +64,7 @@ export class ManualRunStore {
           const fireTime = await this.insert(query, run, { now, by, beside: blocked.beside });
           const details = { ...(run.overlap && { overlap: run.overlap }), ...(run.data !== undefined && { data: run.data }) };
           await recordAction(query, tables, { action: 'run-now', jobName, fireTime, by, reason, details });
+          await wakeUp(query, tables, 'runs');
           return fireTime;
         }),
     );

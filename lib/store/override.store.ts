@@ -7,6 +7,7 @@ import { holdJobs, replacingSchedules } from './replaced-schedules.js';
 import { changingSchedules } from './schedule-changes.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 import type { StoredJob } from './stored-job.js';
+import { wakeUp } from './wake-up.js';
 
 /** Puts an operator's schedule in place of the one that the code declares. Every replica follows, and no deploy changes it. */
 export class OverrideStore {
@@ -44,6 +45,7 @@ export class OverrideStore {
       );
       const details = { cron: expression, timeZone, was: { cron: stored.cron, timeZone: stored.timeZone } };
       await recordAction(query, tables, { action: 'override', jobName, by, reason, details });
+      await wakeUp(query, tables, 'jobs');
     });
   }
 
@@ -67,6 +69,7 @@ export class OverrideStore {
         [jobName, revision],
       );
       await recordAction(query, tables, { action: 'clear-override', jobName, by, reason });
+      await wakeUp(query, tables, 'jobs');
       return cleared.length === 1;
     });
   }

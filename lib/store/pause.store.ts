@@ -3,6 +3,7 @@ import { operatedJob, type ReadOperator } from './operated-job.js';
 import { recordAction } from './record-action.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 import { inTransaction } from './transaction.js';
+import { wakeUp } from './wake-up.js';
 
 /** A pause as it is stored. `until` is null for one that lasts until somebody resumes the job. */
 export interface Pause {
@@ -53,6 +54,7 @@ export class PauseStore {
         [jobName],
       );
       await recordAction(query, tables, { action: 'resume', jobName, by, reason });
+      await wakeUp(query, tables, 'runs');
       return resumed.length === 1;
     });
   }
@@ -64,6 +66,7 @@ export class PauseStore {
       await operatedJob(query, tables, jobName);
       const changed = await query(`update ${tables.jobSchedule} set enabled = $2 where name = $1 and enabled <> $2 returning 1`, [jobName, enabled]);
       await recordAction(query, tables, { action: enabled ? 'enable' : 'disable', jobName, by, reason });
+      if (enabled) await wakeUp(query, tables, 'runs');
       return changed.length === 1;
     });
   }

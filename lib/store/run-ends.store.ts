@@ -3,6 +3,7 @@ import type { Ending, WrittenEnd } from './job-run.store.js';
 import { inOneMessage } from './one-message.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 import type { Tables } from './tables.js';
+import { wakingUp } from './wake-up.js';
 
 /** How one attempt ended. */
 export interface RunEnd {
@@ -19,7 +20,7 @@ export type EndAnswer =
   /** The run is no longer ours. */
   | { readonly kind: 'refused' };
 
-/** Ends several attempts in one statement, each behind its own fence: the rules are those of `JobRunStore`. */
+/** Ends several attempts in one statement, each behind its own fence: the rules are those of `JobRunStore`, and so are the wake-ups. */
 export class RunEndsStore {
   constructor(private readonly database: SchedulerDatabase) {}
 
@@ -46,7 +47,8 @@ interface EndedRow {
 }
 
 /** @param given SQL for a jsonb array of the fences and how each attempt ended */
-function endAll({ jobRuns }: Tables, given: string): string {
+function endAll(tables: Tables, given: string): string {
+  const { jobRuns } = tables;
   return `
      with given as materialized (
        select *
@@ -92,7 +94,7 @@ function endAll({ jobRuns }: Tables, given: string): string {
        and    run.lease_until > clock_timestamp()
        returning free.place, run.status, run.reason
      )
-     select ours.place, ended.status, ended.reason
+     select ours.place, ended.status, ended.reason, case when ended.status = 'queued' then ${wakingUp(tables, 'runs')} end
      from   ours
      left   join ended on ended.place = ours.place`;
 }

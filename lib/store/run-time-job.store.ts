@@ -6,6 +6,7 @@ import { changingSchedules } from './schedule-changes.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 import { STORED_JOB_COLUMNS, storedJob, type RunTimeParts, type StoredJob, type StoredJobRow } from './stored-job.js';
 import { storedPolicies } from './stored-policies.js';
+import { wakeUp } from './wake-up.js';
 
 /** A job to be kept in the database: what its definition is made of, and the definition. */
 export interface RunTimeJobToStore {
@@ -52,6 +53,7 @@ export class RunTimeJobStore {
                 decided_until = clock_timestamp()`,
         [...valuesOf(toStore), revision],
       );
+      await wakeUp(query, this.database.tables, 'jobs');
       return null;
     });
   }
@@ -87,6 +89,7 @@ export class RunTimeJobStore {
          where  name = $1`,
         [...valuesOf(toStore), revision, from],
       );
+      await wakeUp(query, database.tables, 'jobs');
       return found;
     });
   }
@@ -109,6 +112,7 @@ export class RunTimeJobStore {
          and    status in ('queued', 'failed', 'orphaned')`,
         [name],
       );
+      await wakeUp(query, database.tables, 'jobs');
       return found;
     });
   }

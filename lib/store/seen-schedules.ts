@@ -1,4 +1,4 @@
-import type { RunKey } from '../domain/run.js';
+import type { AskedToStop } from './asked-to-stop.js';
 import type { StoredJob } from './stored-job.js';
 
 /** What a start finds. */
@@ -16,21 +16,12 @@ export interface SeenSchedules {
   readonly jobs: readonly StoredJob[];
 }
 
-/** Somebody asked to cancel a run of this instance. */
-export interface CancelRequest extends RunKey {
-  readonly attempt: number;
-  readonly reason: string;
-}
-
 /** What an instance finds when it looks in. */
-export interface SeenChanges extends SeenSchedules {
+export interface SeenChanges extends SeenSchedules, AskedToStop {
   /** False: it was taken for gone, and has to announce itself again. */
   readonly present: boolean;
   /** The ids of the instances that are there, in their order. */
   readonly company: readonly string[];
   /** There is a backfill to be fed. */
   readonly backfilling: boolean;
-  readonly cancels: readonly CancelRequest[];
-  /** Of the flags that were asked for, those that the table has as off. */
-  readonly flagsOff: readonly string[];
 }

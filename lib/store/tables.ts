@@ -1,4 +1,5 @@
 import type { QueryRunner } from 'typeorm';
+import { wakeUpChannel } from './wake-up.js';
 
 /** The qualified, quoted names of the library's tables in one schema. */
 export class Tables {
@@ -14,6 +15,8 @@ export class Tables {
   readonly jobBackfills: string;
   /** The function behind the triggers of `job_runs`. */
   readonly refuseMove: string;
+  /** The channel on which instances wake each other up. */
+  readonly wakeUps: string;
 
   /** @param schema as configured, not quoted */
   constructor(readonly schema: string) {
@@ -27,6 +30,7 @@ export class Tables {
     this.keepHolds = this.qualify('job_schedule_keep_holds');
     this.jobBackfills = this.qualify('job_backfills');
     this.refuseMove = this.qualify('job_runs_refuse_move');
+    this.wakeUps = wakeUpChannel(schema);
   }
 
   /** The tables in the given schema, or in the default one of the data source that runs the statement. */

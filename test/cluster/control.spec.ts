@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { Cancels, Flags, type DistributedSchedulerOptions } from '../../lib/index.js';
+import { Cancels, Flags, SchedulerService, type DistributedSchedulerOptions } from '../../lib/index.js';
 import { closeApps, startApp } from '../integration/support/apps.js';
 import { Cluster } from './harness/cluster.js';
 import { everyTenSeconds } from './harness/crons.js';
@@ -41,4 +41,24 @@ describe('what an operator does on another replica', () => {
     expect(await second.replica.event('run.cancelled', second.at)).toMatchObject({ reason: 'cancelled by ops: because' });
     expect(await cluster.ledger.run(second.at)).toMatchObject({ status: 'cancelled', attempt: 1 });
   }, 90_000);
+
+  it('tells a handler on another replica to stop within a second, though nobody polls', async () => {
+    const steps = [{ gate: 'running' }, { untilAborted: true as const }];
+    const scheduler = { pollInterval: '1h' };
+    await cluster.startAll(['one', 'two'], { jobs: [{ name: 'exports', cron: '0 3 29 2 *', lease: '10m', overlap: 'forbid', steps }], scheduler });
+    const operator = (await startApp(cluster.database, {}, OPERATOR)).get(SchedulerService);
+
+    for (let many = 1; many <= 5; many++) {
+      const { fireTime } = await operator.runNow('exports', OPS);
+      const { replica, at } = await cluster.anyAtGate('running', { fireTime });
+      replica.open('running', at);
+      expect(await operator.cancel('exports', fireTime, OPS)).toBe('requested');
+      await replica.event('run.cancelled', at);
+    }
+    const took = await cluster.database.query<{ ms: number }>(
+      `select extract(epoch from finished_at - cancel_requested_at)::float8 * 1000 as ms from job_runs where trigger = 'manual' and status = 'cancelled'`,
+    );
+    expect(took).toHaveLength(5);
+    for (const { ms } of took) expect(ms).toBeLessThan(1_000);
+  }, 60_000);
 });

@@ -1,10 +1,20 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import type { RunKey } from '../../lib/domain/run.js';
 import { Cluster, type ReplicaPlan } from './harness/cluster.js';
 import { everyTenSeconds } from './harness/crons.js';
 import { eventually } from './harness/eventually.js';
 import { holesOf } from './harness/holes.js';
 
 const LEASE_MS = 3_000;
+
+/** From the end of a run's first attempt to the start of its next, in milliseconds, by the database's clock. */
+async function betweenItsAttempts({ database }: Cluster, { jobName, fireTime }: RunKey): Promise<number> {
+  const [run] = await database.query<{ started_at: Date; finished_at: string }>(
+    `select started_at, earlier_attempts -> 0 ->> 'finishedAt' as finished_at from job_runs where job_name = $1 and fire_time = $2`,
+    [jobName, fireTime],
+  );
+  return run!.started_at.getTime() - Date.parse(run!.finished_at);
+}
 
 describe('a replica that is asked to end while its handler runs', () => {
   let cluster: Cluster;
@@ -54,6 +64,52 @@ describe('a replica that is asked to end while its handler runs', () => {
     expect(effects.map(({ entity, replica }) => [entity, replica])).toEqual([['a', 'leaving'], ['b', 'staying']]);
     expect(leaving.heard('run.released', at)).toHaveLength(1);
     expect(staying.heard('run.orphaned', at)).toEqual([]);
+  }, 60_000);
+
+  it('gives its run up at once when the handler says so; another begins within a second, while the first still winds down', async () => {
+    const cron = await everyTenSeconds(cluster.ledger);
+    const job = { name: 'mailing', cron, maxAttempts: 1, overlap: 'forbid', lease: '10m' } as const;
+    // No poll comes in the time of a test: only a wake-up can do it.
+    const scheduler = { shutdownTimeout: 200, pollInterval: '1h' };
+    const leaving = await cluster.start('leaving', {
+      jobs: [{ ...job, steps: [{ receipt: 'a' }, { gate: 'running' }, { untilAborted: true }, { release: 'half of it' }, { gate: 'winding down' }, { receipt: 'late' }] }],
+      scheduler,
+    });
+    const at = await leaving.atGate('running');
+    const staying = await cluster.start('staying', { jobs: [{ ...job, steps: [{ receipt: 'a' }, { receipt: 'b' }, { gate: 'last' }] }], scheduler });
+    leaving.open('running', at);
+
+    const ended = leaving.stop();
+    await leaving.atGate('winding down', at);
+    const next = await staying.atGate('last', { ...at, attempt: 2 });
+    leaving.open('winding down', at);
+    await leaving.event('receipt.refused', at);
+    expect(await ended).toEqual({ code: 0, signal: null });
+    staying.open('last', next);
+    await staying.event('run.completed', next);
+
+    const run = await cluster.ledger.run(at);
+    expect(run).toMatchObject({ status: 'done', attempt: 2, releases: 1, claimedBy: staying.instanceId });
+    expect(run.earlierAttempts).toMatchObject([{ attempt: 1, claimedBy: leaving.instanceId, status: 'queued', reason: 'released by its handler: half of it' }]);
+    expect(await betweenItsAttempts(cluster, at)).toBeLessThan(1_000);
+    const effects = await cluster.ledger.effects('mailing', at.fireTime);
+    expect(effects.map(({ entity, replica }) => [entity, replica])).toEqual([['a', 'leaving'], ['b', 'staying']]);
+    expect(leaving.heard('run.released', at)).toHaveLength(1);
+    expect(leaving.heard('scheduler.stopped')).toMatchObject([{ abandoned: 0 }]);
+  }, 60_000);
+
+  it('hands its run back when the handler has ended, and another begins within a second', async () => {
+    const cron = await everyTenSeconds(cluster.ledger);
+    const job = { name: 'mailing', cron, overlap: 'forbid', lease: '10m' } as const;
+    const scheduler = { shutdownTimeout: 200, pollInterval: '1h' };
+    const leaving = await cluster.start('leaving', { jobs: [{ ...job, steps: [{ gate: 'running' }, { untilAborted: true }] }], scheduler });
+    const at = await leaving.atGate('running');
+    const staying = await cluster.start('staying', { jobs: [{ ...job, steps: [] }], scheduler });
+    leaving.open('running', at);
+
+    expect(await leaving.stop()).toEqual({ code: 0, signal: null });
+    await staying.event('run.completed', { ...at, attempt: 2 });
+    expect(await betweenItsAttempts(cluster, at)).toBeLessThan(1_000);
   }, 60_000);
 });
 

@@ -1,4 +1,4 @@
-import { describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import type { SchedulerFact } from '../../lib/events/scheduler-event.js';
 import { SchedulerEvents } from '../../lib/events/scheduler-events.js';
 import { InFlightRun } from '../../lib/execution/in-flight-runs.js';
@@ -31,6 +31,8 @@ async function complete(store: { complete: () => Promise<unknown>; endOf?: () =>
 }
 
 describe('trap 18: the end of an attempt', () => {
+  afterEach(() => void jest.restoreAllMocks());
+
   it('is written again when the database failed', async () => {
     expect(await complete({ complete: answers(new Error('gone'), new Error('gone'), DONE) })).toEqual(['loop.failed', 'loop.failed', 'run.completed']);
   });
@@ -48,5 +50,11 @@ describe('trap 18: the end of an attempt', () => {
     const told = await complete({ complete: answers(new Error('gone')) }, 120);
     expect(told.at(-1)).toBe('run.refused');
     expect(told.length).toBeLessThan(5);
+  });
+
+  it('that failed together with others does not come back together with them', async () => {
+    const random = jest.spyOn(Math, 'random');
+    const told = await complete({ complete: answers(new Error('gone'), new Error('gone'), DONE) });
+    expect(random).toHaveBeenCalledTimes(told.filter((type) => type === 'loop.failed').length);
   });
 });

@@ -32,6 +32,8 @@ export type Step =
   | { readonly fail: string }
   /** Goes on when the run's signal is aborted. */
   | { readonly untilAborted: true }
+  /** Hands the run over, with this reason, and goes on. */
+  | { readonly release: string }
   /**
    * Stops the whole process when so many handlers have come to this step. When it is thawed they all go on in the same
    * turn of the event loop, before any timer can tell them that their leases are over.

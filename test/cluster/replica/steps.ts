@@ -29,6 +29,7 @@ export class Steps {
     else if ('pauseMs' in step) await pause(step.pauseMs);
     else if ('blockMs' in step) block(step.blockMs);
     else if ('fail' in step) throw new Error(step.fail);
+    else if ('release' in step) await run.release(step.release);
     else if ('freezeTogether' in step) await this.freezer.freezeTogether(step.freezeTogether);
     else if (!run.signal.aborted) await once(run.signal, 'abort');
   }

@@ -1,0 +1,27 @@
+import { createHash } from 'node:crypto';
+import type { Query } from './query.js';
+import type { Tables } from './tables.js';
+
+/** The channel of all instances on one schema: a name that fits (63 bytes), and needs no quotes, whatever the schema's is. */
+export function wakeUpChannel(schema: string): string {
+  return `nestjs_distributed_cron_${createHash('sha256').update(schema).digest('hex').slice(0, 16)}`;
+}
+
+/**
+ * SQL that has every instance look at once, when the transaction commits. A hint, that may be lost: they look at their next
+ * poll in any case. For what somebody waits for; never where occurrences are claimed and ended, for commits that notify wait
+ * for each other, all over the database server.
+ */
+export function wakingUp({ wakeUps }: Tables, what: 'runs' | 'jobs'): string {
+  return `pg_notify('${wakeUps}', '${what}')`;
+}
+
+/** SQL that has one instance look for what its handlers are to be told. @param instanceId SQL for a text */
+export function tellingInstance({ wakeUps }: Tables, instanceId: string): string {
+  return `pg_notify('${wakeUps}', 'told ' || ${instanceId})`;
+}
+
+/** Has every instance look at once, when the transaction commits. */
+export async function wakeUp(query: Query, tables: Tables, what: 'runs' | 'jobs'): Promise<void> {
+  await query(`select ${wakingUp(tables, what)}`);
+}

@@ -1,0 +1,126 @@
+import { describe, expect, it } from '@jest/globals';
+import type { CronRun } from '../../lib/domain/cron-run.js';
+import { AfterRunError } from '../../lib/errors/after-run.error.js';
+import { RunStateError } from '../../lib/errors/run-state.error.js';
+import type { SchedulerFact } from '../../lib/events/scheduler-event.js';
+import { SchedulerEvents } from '../../lib/events/scheduler-events.js';
+import { ExecutorService } from '../../lib/execution/executor.service.js';
+import { HandOver } from '../../lib/execution/hand-over.js';
+import { InFlightRuns, type InFlightRun } from '../../lib/execution/in-flight-runs.js';
+import { RunContext } from '../../lib/execution/run-context.js';
+import { RunEndings } from '../../lib/execution/run-endings.service.js';
+import type { Ending } from '../../lib/store/job-run.store.js';
+import { aJob } from '../support/job.js';
+import { aRun } from '../support/run.js';
+
+interface Story {
+  readonly run: CronRun;
+  readonly here: InFlightRun;
+  readonly runs: InFlightRuns;
+  readonly told: readonly SchedulerFact['type'][];
+  readonly forgotten: readonly InFlightRun[];
+}
+
+/** Executes one run with this handler, until it has ended. @param status what becomes of the row when it is released */
+async function execute(handler: (story: Story) => Promise<unknown>, status: 'queued' | 'cancelled' | 'not ours' = 'queued') {
+  const events = new SchedulerEvents();
+  const told: SchedulerFact['type'][] = [];
+  events.subscribe(({ type }) => told.push(type));
+  const runs = new InFlightRuns(events);
+  const forgotten: InFlightRun[] = [];
+  const heartbeat = { watch: () => {}, forget: (run: InFlightRun) => forgotten.push(run) };
+  const written: Ending[] = [];
+  const store = {
+    end: async (_run: unknown, ending: Ending) => {
+      written.push(ending);
+      return status === 'not ours' ? null : { status, reason: 'because' };
+    },
+    complete: async () => {
+      throw new Error('It has ended already.');
+    },
+  };
+  const endings = new RunEndings(store as never, events);
+  const job = { definition: aJob('job', '* * * * *'), handler: (run: CronRun) => handler({ run, here: runs.list()[0]!, runs, told, forgotten }) };
+  const executor = new ExecutorService(
+    { get: () => job } as never,
+    runs,
+    heartbeat as never,
+    new RunContext(),
+    endings,
+    { now: () => Date.now() } as never,
+    events,
+    new HandOver(endings, heartbeat as never),
+  );
+  executor.start([aRun()]);
+  await runs.drained(5_000);
+  return { told, written };
+}
+
+describe('a handler that is told to stop by a shutdown and hands its run over', () => {
+  it('is rid of it at once, without an attempt used up, while it winds down', async () => {
+    const { told, written } = await execute(async ({ run, here, runs, told, forgotten }) => {
+      here.shutDown();
+      expect(await run.release('the rest is for another')).toBe(true);
+      expect(told).toEqual(['run.started', 'run.released']);
+      expect(forgotten).toEqual([here]);
+      // Here no other run of the job starts beside what is left of this one.
+      expect(runs.lingers(here.job)).toBe(true);
+    });
+    expect(written).toEqual([{ status: 'queued', reason: 'released by its handler: the rest is for another', error: null, retryInMs: 0, releases: 1 }]);
+    expect(told).toEqual(['run.started', 'run.released']);
+  });
+
+  it.each<[string, (story: Story) => Promise<unknown>]>([
+    ['throws', async ({ run }) => (await run.release(), Promise.reject(new Error('later')))],
+    ['does so again', async ({ run }) => [await run.release(), await run.release('again')]],
+    ['does not await it', async ({ run }) => void run.release()],
+  ])('has done so once, also when it then %s', async (_what, handler) => {
+    const { told, written } = await execute(async (story) => {
+      story.here.shutDown();
+      return handler(story);
+    });
+    expect(written).toMatchObject([{ reason: 'released by its handler' }]);
+    expect(told).toEqual(['run.started', 'run.released']);
+  });
+
+  it('is told when somebody cancelled the run meanwhile, or took it', async () => {
+    const release = async ({ run, here }: Story) => {
+      here.shutDown();
+      expect(await run.release()).toBe(false);
+    };
+    expect((await execute(release, 'cancelled')).told).toEqual(['run.started', 'run.cancelled']);
+    expect((await execute(release, 'not ours')).told).toEqual(['run.started', 'run.refused']);
+  });
+});
+
+describe('a run is not handed over', () => {
+  it('while its application goes on: a handler that always did it would be started for ever', async () => {
+    let refused: unknown;
+    const { written } = await execute(async ({ run }) => run.release().catch((error: unknown) => Promise.reject((refused = error))));
+    expect(refused).toBeInstanceOf(RunStateError);
+    expect(String(refused)).toMatch(/Cannot release job of .*, which is running: its application is not stopping; throw new RetryLater\(\)/);
+    expect(written).toMatchObject([{ status: 'failed', releases: 0 }]);
+  });
+
+  it.each<[string, (run: InFlightRun, runs: InFlightRuns) => void, object[]]>([
+    ['was cancelled', (run) => run.cancel('wrong month'), [{ status: 'cancelled', reason: 'wrong month' }]],
+    ['was cancelled while it was shut down', (run) => (run.shutDown(), run.cancel('wrong month')), [{ status: 'cancelled', reason: 'wrong month' }]],
+    ['timed out', (run) => run.timeOut('maxRunTime'), [{ status: 'failed', releases: 0 }]],
+    ['lost its lease', (run, runs) => runs.lose(run, 'expired'), []],
+  ])('that %s', async (_what, stop, ends) => {
+    const { written } = await execute(async ({ run, here, runs }) => {
+      stop(here, runs);
+      expect(await run.release()).toBe(false);
+    });
+    expect(written).toMatchObject(ends);
+  });
+
+  it('after its handler has ended', async () => {
+    let kept: CronRun | undefined;
+    await execute(async ({ run, here }) => {
+      kept = run;
+      here.shutDown();
+    });
+    await expect(kept!.release()).rejects.toThrow(AfterRunError);
+  });
+});
