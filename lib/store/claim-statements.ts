@@ -1,6 +1,7 @@
 import { recordset } from './claim-recordset.js';
 import { isOff } from './flag-off.js';
 import { isHeld } from './held.js';
+import { isRemoved } from './is-removed.js';
 import type { Tables } from './tables.js';
 import { backfillHasPlace, groupHasPlace, hasPlaceBeside, isAskedFor, leavesTheWayFree, nothingInTheWay, precedence, runsAlone } from './waiting-rules.js';
 
@@ -205,6 +206,7 @@ export function startWaiting(tables: Tables, candidates: string, instanceId: str
      and    run.next_attempt_at <= clock_timestamp()
      and    run.fire_time <= clock_timestamp()
      and    run.attempt = candidate.attempt
+     and    not ${isRemoved(tables, 'candidate.job_name')}
      and    not ${isHeld(jobSchedule, 'candidate.job_name')}
      and    candidate.off is null
      and    not ${isOff(jobFlags, 'candidate.flag')}
