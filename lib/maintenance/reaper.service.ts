@@ -9,8 +9,8 @@ import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { DatabaseTime } from '../runtime/database-time.js';
 import { Loop } from '../runtime/loop.js';
 import { monotonicNow } from '../runtime/monotonic.js';
+import { WaitingRuns } from '../scheduling/waiting-runs.service.js';
 import { ReaperStore } from '../store/reaper.store.js';
-import { WaitingRuns } from './waiting-runs.service.js';
 
 const REAP_AT_ONCE = 100;
 

@@ -12,6 +12,7 @@ import { CatchUpService } from './catch-up.service.js';
 import { ClaimOrder } from './claim-order.js';
 import type { JobTimeline } from './job-timeline.js';
 import { Timelines } from './timelines.js';
+import { WaitingRuns } from './waiting-runs.service.js';
 
 /** How soon an occurrence is looked at again that could not be decided: a run is in its way, or there is no room. */
 const LOOK_AGAIN_MS = 250;
@@ -43,6 +44,7 @@ export class TickerService {
     private readonly claims: ClaimService,
     private readonly executor: ExecutorService,
     private readonly catchUps: CatchUpService,
+    private readonly waiting: WaitingRuns,
     private readonly runs: InFlightRuns,
     private readonly time: DatabaseTime,
     events: SchedulerEvents,
@@ -94,6 +96,7 @@ export class TickerService {
     const free = live.filter(({ job }) => !this.runs.lingers(job));
     const timelines = new Map(free.map((timeline) => [timeline.job.name, timeline]));
     let open = this.order.sort(free.flatMap((timeline) => timeline.due(now)));
+    await this.waiting.startBefore(open);
     let left = free.length < live.length;
     let early = false;
     while (open.length > 0 && this.room > 0) {

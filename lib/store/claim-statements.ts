@@ -194,7 +194,7 @@ export function startWaiting(tables: Tables, candidates: string, instanceId: str
             from   ${recordset(candidates, 'waiting')}
             join   ${jobRuns} seen on seen.job_name = waiting.job_name and seen.fire_time = waiting.fire_time and seen.attempt = waiting.attempt
                      and seen.status in ('queued', 'failed', 'orphaned')
-            cross  join lateral (select ${runsAlone('seen', 'waiting.overlap')} as alone) kind) ready
+            cross  join lateral (select ${runsAlone('seen', 'waiting.overlap', 'waiting.parallel')} as alone) kind) ready
      where (not ready.alone or ready.turn = 1 and ${nothingInTheWay(tables, 'ready.job_name')})
      and    ${hasPlaceBeside(tables, 'ready')}
      and    ${backfillHasPlace(tables, 'ready')}

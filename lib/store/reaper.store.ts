@@ -24,12 +24,16 @@ export interface KnownJob {
 export interface StartableJob extends KnownJob {
   /** When the job's next undecided occurrence may start: a backfill's run that it may not run beside gives way. */
   readonly nextDueAt?: Date | null;
+  /** When a backlog last had a place of the job's concurrency group: what waits of it is behind whoever has waited since. */
+  readonly backlogStartedAt?: Date | null;
 }
 
 /** A run that could start now. */
 export interface StartableRun extends Pick<WaitingRun, 'jobName' | 'fireTime' | 'attempt'> {
   readonly trigger: RunTrigger;
   readonly beside: boolean;
+  /** Since when it is in line. */
+  readonly since: Date;
 }
 
 /** When the reaper has something to do next; null where nothing is open. */
@@ -212,7 +216,8 @@ export class ReaperStore {
 
   /**
    * Runs that could start now: their attempt is due, their job is not held, and where overlap is forbidden it is their turn
-   * and nothing of the job runs. Live ones first, then what is caught up, then backfills; of those, the longest waiting.
+   * and nothing of the job runs. Live ones first, then what is caught up, then backfills; of those, the longest waiting. The
+   * places of a concurrency group go to whoever has waited longest.
    * What can't start is left out, or a long backlog of one job would take the places of all others. A look only: the claim
    * judges again.
    * @param slotNeededAt when an occurrence of any job needs the slot that is given now; null where others are kept for it
@@ -221,17 +226,19 @@ export class ReaperStore {
     const { tables } = this.database;
     const { jobRuns, jobSchedule, jobFlags } = tables;
     return this.query(
-      `select waiting.job_name as "jobName", waiting.fire_time as "fireTime", waiting.attempt, waiting.trigger, waiting.beside
-       from  (select ready.*, row_number() over (partition by ready.concurrency_group order by ready.precedence, ready.fire_time) as group_turn
+      `select waiting.job_name as "jobName", waiting.fire_time as "fireTime", waiting.attempt, waiting.trigger, waiting.beside,
+              waiting.since
+       from  (select ready.*, row_number() over (partition by ready.concurrency_group order by ready.since, ready.precedence, ready.fire_time) as group_turn
        from  (select run.job_name, run.fire_time, run.attempt, run.next_attempt_at, run.trigger, run.beside, run.backfill_id, known.overlap, known.parallel, known.concurrency_group, known.group_limit,
                      kind.*,
+                     case when kind.precedence > 0 then greatest(run.next_attempt_at, known.backlog_started_at) else run.next_attempt_at end as since,
                      least(case when kind.alone and known.overlap <> 'allow' then known.next_due_at end, $4::timestamptz) as place_needed_at,
                      row_number() over (partition by run.job_name, kind.alone order by kind.precedence, run.fire_time) as turn,
                      row_number() over (partition by run.backfill_id order by run.fire_time) as backfill_turn
               from   ${jobRuns} run
-              join   unnest($1::text[], $2::text[], $5::timestamptz[], $6::text[], $7::integer[], $8::text[], $9::integer[])
-                       as known (job_name, overlap, next_due_at, flag, parallel, concurrency_group, group_limit) on known.job_name = run.job_name
-              cross  join lateral (select ${precedence('run')} as precedence, ${runsAlone('run', 'known.overlap')} as alone) kind
+              join   unnest($1::text[], $2::text[], $5::timestamptz[], $6::text[], $7::integer[], $8::text[], $9::integer[], $10::timestamptz[])
+                       as known (job_name, overlap, next_due_at, flag, parallel, concurrency_group, group_limit, backlog_started_at) on known.job_name = run.job_name
+              cross  join lateral (select ${precedence('run')} as precedence, ${runsAlone('run', 'known.overlap', 'known.parallel')} as alone) kind
               where  run.status in ('queued', 'failed', 'orphaned')
               and    run.next_attempt_at <= clock_timestamp()
               and    run.fire_time <= clock_timestamp()
@@ -255,6 +262,7 @@ export class ReaperStore {
         jobs.map(({ parallel }) => parallel ?? null),
         jobs.map(({ concurrencyGroup }) => concurrencyGroup?.name ?? null),
         jobs.map(({ concurrencyGroup }) => concurrencyGroup?.limit ?? null),
+        jobs.map(({ backlogStartedAt }) => backlogStartedAt?.toISOString() ?? null),
       ],
     );
   }
