@@ -6,7 +6,7 @@ import { monotonicNow } from '../runtime/monotonic.js';
 import { JobInstanceStore, type UnregisteredJob } from '../store/job-instance.store.js';
 
 /** How often runs are looked at that no live instance could start, in milliseconds. */
-const REAP_EVERY_MS = 60_000;
+const REAP_EVERY_MS = 10_000;
 
 /** Watches for jobs that are in the database and that no live instance declares any more: removed, or renamed. */
 @Injectable()
