@@ -194,6 +194,19 @@ describe('a flag', () => {
     expect([asked, seen.length]).toEqual([1, 0]);
   });
 
+  it('is shown as what the table and the provider say, with when that was asked', async () => {
+    let on = true;
+    const one = await app(NEVER_DUE, { flag: 'exports' }, { featureFlags: { isOn: () => on } });
+    expect(await one.get(Flags).flags()).toMatchObject([{ name: 'exports', on: true, onInTable: true, provider: { on: true, problem: null, askedAt: expect.any(Date) } }]);
+    on = false;
+    await expect(one.get(ManualRuns).runNow('export', OPS)).rejects.toThrow('flag off: exports');
+    const flag = { name: 'exports', on: false, onInTable: true, provider: { on: false } };
+    expect(await one.get(Flags).flags()).toMatchObject([flag]);
+    expect(await one.get(Inventory).inventory()).toMatchObject([{ flag, nextFireTime: null }]);
+    const elsewhere = await app(NEVER_DUE, { flag: 'exports' }, {});
+    expect(await elsewhere.get(Inventory).inventory()).toMatchObject([{ flag: { on: true, onInTable: true, provider: null } }]);
+  });
+
   it('cancels a running one also by the word of the provider', async () => {
     let on = true;
     const one = await app(NEVER_DUE, { flag: 'exports', flagOff: 'cancel' }, { featureFlags: { isOn: () => on } }, true);

@@ -202,8 +202,8 @@ describe('a flag', () => {
   it('is listed with the jobs that name it, and with who changed it', async () => {
     await flags.set('other', false, OPS);
     expect(await flags.list()).toMatchObject([
-      { name: 'exports', on: true, changedBy: null, jobs: ['job'] },
-      { name: 'other', on: false, changedBy: 'ops', reason: 'because', jobs: [] },
+      { name: 'exports', onInTable: true, changedBy: null, jobs: ['job'] },
+      { name: 'other', onInTable: false, changedBy: 'ops', reason: 'because', jobs: [] },
     ]);
     expect(await stores.test.query('select action, details from job_actions')).toEqual([{ action: 'set-flag', details: { flag: 'other', on: false } }]);
   });
