@@ -34,6 +34,7 @@ import { ClockWatchService } from './maintenance/clock-watch.service.js';
 import { DatabaseWatch } from './maintenance/database-watch.service.js';
 import { OverdueService } from './maintenance/overdue.service.js';
 import { PartitionsService } from './maintenance/partitions.service.js';
+import { PruningService } from './maintenance/pruning.service.js';
 import { ReaperService } from './maintenance/reaper.service.js';
 import { Backfills } from './operations/backfills.service.js';
 import { Cancels } from './operations/cancels.service.js';
@@ -120,6 +121,7 @@ const SERVICES: Provider[] = [
   DeadLetters,
   DatabaseWatch,
   OverdueService,
+  PruningService,
   AlertsService,
   SchedulerLogger,
   SingleModule,

@@ -6,6 +6,7 @@ import { HeartbeatService } from '../execution/heartbeat.service.js';
 import { ClockWatchService } from '../maintenance/clock-watch.service.js';
 import { OverdueService } from '../maintenance/overdue.service.js';
 import { PartitionsService } from '../maintenance/partitions.service.js';
+import { PruningService } from '../maintenance/pruning.service.js';
 import { ReaperService } from '../maintenance/reaper.service.js';
 import { BackfillService } from '../scheduling/backfill.service.js';
 import { CatchUpService } from '../scheduling/catch-up.service.js';
@@ -32,6 +33,7 @@ export class Duties {
     private readonly partitions: PartitionsService,
     private readonly clockWatch: ClockWatchService,
     private readonly overdue: OverdueService,
+    private readonly pruning: PruningService,
     private readonly heartbeat: HeartbeatService,
     private readonly events: SchedulerEvents,
   ) {}
@@ -41,14 +43,14 @@ export class Duties {
     await this.partitions.makeReady();
     await this.heartbeat.start();
     this.wakeUps = this.events.subscribe((event) => this.wake(event));
-    const duties = [this.partitions, this.follower, this.watermarks, this.clockWatch, this.overdue, this.reaper, this.catchUps, this.backfills, this.ticker];
+    const duties = [this.partitions, this.follower, this.watermarks, this.clockWatch, this.overdue, this.pruning, this.reaper, this.catchUps, this.backfills, this.ticker];
     for (const duty of duties) duty.start();
   }
 
   /** Claims nothing more, whatever is still running. */
   async stopClaiming(): Promise<void> {
     this.wakeUps?.unsubscribe();
-    const duties = [this.ticker, this.catchUps, this.backfills, this.reaper, this.partitions, this.follower, this.clockWatch, this.overdue];
+    const duties = [this.ticker, this.catchUps, this.backfills, this.reaper, this.partitions, this.follower, this.clockWatch, this.overdue, this.pruning];
     await Promise.all(duties.map((duty) => duty.stop()));
   }
 

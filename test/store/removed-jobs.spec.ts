@@ -72,6 +72,16 @@ describe('B28 a job that was removed', () => {
   });
 });
 
+describe('removing a job', () => {
+  it('ends its backfills, too: nobody would ever finish them', async () => {
+    await stores.test.query(`insert into job_schedule (name, cron, time_zone, policies, handler, options) values ('made', '* * * * * *', 'UTC', '{}', 'report', '{}')`);
+    const asked = { jobName: 'made', from: secondsAgo(100), to: secondsAgo(50), maxConcurrent: 1, beside: false, replay: false, total: 50, requestedBy: null, reason: null };
+    const id = await stores.backfills.create(asked);
+    await stores.runTimeJobs.remove('made');
+    expect(await stores.backfills.find(id)).toMatchObject({ cancelledAt: expect.any(Date), cancelledReason: 'its job was removed' });
+  });
+});
+
 describe('a job that no live instance knows', () => {
   const live = () =>
     stores.test.query(`insert into job_schedule (name, cron, time_zone, policies) values ('dropped', '* * * * * *', 'UTC', '{"maxAttempts": 3}'), ('former', '* * * * * *', 'UTC', '{"maxAttempts": 3}')`);
