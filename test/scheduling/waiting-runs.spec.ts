@@ -22,7 +22,7 @@ const OTHER = aJob('other', '0 3 * * *', { concurrencyGroup: GROUP });
 const MANY = aJob('many', '* * * * * *', { overlap: 'allow', parallel: 2 });
 
 /** What an instance starts of what waits; it claims, and has no handlers. */
-function instance(jobs: JobDefinition[] = [LIVE, OTHER, MANY]): WaitingRuns {
+function instance(jobs: JobDefinition[] = [LIVE, OTHER, MANY], { taken = 0, lingering = '' } = {}): WaitingRuns {
   const known = new KnownJobs();
   known.declare({ jobs: jobs.map((definition) => ({ definition, handler: async () => undefined })), handlers: new Map() });
   const claimWaiting = async (runs: readonly WaitingRun[], by: ReadonlyMap<string, JobDefinition>) => {
@@ -32,7 +32,7 @@ function instance(jobs: JobDefinition[] = [LIVE, OTHER, MANY]): WaitingRuns {
     });
     return (await stores.claims.claimWaiting(asked, 'A')).answers;
   };
-  const runs = { taken: 0, lingers: () => false, reserving: (_: number, work: () => unknown) => work() };
+  const runs = { taken, lingers: ({ name }: JobDefinition) => name === lingering, reserving: (_: number, work: () => unknown) => work() };
   const time = new DatabaseTime();
   time.observe(new Date(), performance.now());
   return new WaitingRuns({ maxConcurrentRuns: 100 } as never, known, stores.reaper, { claimWaiting } as never, { start: () => {} } as never, runs as never, new Timelines(), time);
@@ -116,6 +116,28 @@ describe('a concurrency group in which more comes due than it has places', () =>
   it('gives it to what is due when nobody here can start what waits', async () => {
     await waits('other', 'manual', 50);
     expect(await tick(instance([LIVE]), due(40))).toEqual(['claimed']);
+  });
+});
+
+describe('an instance', () => {
+  beforeEach(async () => {
+    for (const back of [300, 200, 100]) await waits('many', 'manual', 50, { back, beside: true });
+  });
+
+  it('starts no more of what waits than it has room for', async () => {
+    await instance([aJob('many', '* * * * * *', { overlap: 'allow' })], { taken: 98 }).start();
+    expect(await running()).toHaveLength(2);
+    await instance([aJob('many', '* * * * * *', { overlap: 'allow' })], { taken: 100 }).start();
+    expect(await running()).toHaveLength(2);
+  });
+
+  it('G8 starts nothing of a job whose handler lost its lease and still runs here; others may', async () => {
+    await waits('other', 'manual', 40);
+    await instance(undefined, { lingering: 'other' }).start();
+    expect(new Set(await running())).toEqual(new Set(['many manual']));
+    await end();
+    await instance().start();
+    expect(await running()).toContain('other manual');
   });
 });
 
