@@ -38,8 +38,8 @@ import { ClockWatchService } from './maintenance/clock-watch.service.js';
 import { DatabaseWatch } from './maintenance/database-watch.service.js';
 import { OverdueService } from './maintenance/overdue.service.js';
 import { PartitionsService } from './maintenance/partitions.service.js';
+import { PruningService } from './maintenance/pruning.service.js';
 import { ReaperService } from './maintenance/reaper.service.js';
-import { WaitingRuns } from './maintenance/waiting-runs.service.js';
 import { Backfills } from './operations/backfills.service.js';
 import { Cancels } from './operations/cancels.service.js';
 import { DeadLetters } from './operations/dead-letters.service.js';
@@ -66,6 +66,7 @@ import { ScheduleFollower } from './scheduling/schedule-follower.service.js';
 import { TickerService } from './scheduling/ticker.service.js';
 import { Timelines } from './scheduling/timelines.js';
 import { UnregisteredJobs } from './scheduling/unregistered-jobs.service.js';
+import { WaitingRuns } from './scheduling/waiting-runs.service.js';
 import { WatermarkService } from './scheduling/watermark.service.js';
 import { isEmbeddedPostgresInstalled } from './store/embedded-server.js';
 import { SchedulerDatabase } from './store/scheduler-database.js';
@@ -128,6 +129,7 @@ const SERVICES: Provider[] = [
   DatabaseWatch,
   OverdueService,
   CancelWatch,
+  PruningService,
   AlertsService,
   SchedulerLogger,
   SingleModule,

@@ -11,7 +11,8 @@ export type { InFlightRun } from './execution/in-flight-runs.js';
 export { ReceiptService, type Effect, type OnceOptions, type OnceOutcome } from './execution/receipt.service.js';
 export { Cancels } from './operations/cancels.service.js';
 export { Explanations } from './operations/explanations.service.js';
-export { Flags } from './operations/flags.service.js';
+export type { FlagAnswer } from './execution/flag-answers.js';
+export { Flags, type FlagState } from './operations/flags.service.js';
 export { Inventory, type ActionsOptions, type InventoryEntry, type JobState } from './operations/inventory.service.js';
 export { ManualRuns, type RunNowOptions } from './operations/manual-runs.service.js';
 export { Overrides, type ScheduleOverride } from './operations/overrides.service.js';
@@ -47,7 +48,6 @@ export type { Explanation, ExplainedStart, ExplanationKind } from './domain/expl
 export type { FeatureFlags } from './options/feature-flags.js';
 export type { Operator } from './options/operator.js';
 export type { Cancelled } from './store/cancel.store.js';
-export type { FlagState } from './store/flag.store.js';
 export type { KeptAction, LastRun } from './store/inventory.store.js';
 export type { ManualOverlap } from './store/manual-run.store.js';
 export type { Pause } from './store/pause.store.js';

@@ -83,7 +83,7 @@ export class KnownJobs {
     this.jobs.set(job.definition.name, job);
   }
 
-  /** It is scheduled no more; a run that is under way goes on to its end, with its retries. */
+  /** It is scheduled no more; a run that is under way goes on to its end. */
   drop(name: string): void {
     const job = this.jobs.get(name);
     if (!job) return;

@@ -35,6 +35,7 @@ function skipped({ row }: ExplanationFacts): string {
 function waiting({ row, job, now, inTheWay }: ExplanationFacts): string {
   const began = row!.status === 'queued' ? 'It waits for its start' : `Its last attempt ended ${row!.status}${row!.reason ? ` (${row!.reason})` : ''}, and it waits for the next`;
   const held = hold(job);
+  if (job?.removedAt) return `${began}, but the job was removed: it will be cancelled.`;
   if (held !== '') return `${began}.${held}`;
   if (row!.nextAttemptAt && row!.nextAttemptAt > now) return `${began}, at ${iso(row!.nextAttemptAt)}.`;
   if (job?.instances === 0) return `${began}, but no live instance knows the job.`;

@@ -65,6 +65,8 @@ export interface ExplanationFacts {
   readonly skippedFor: readonly Date[];
   /** The run of the job that is under way now, when it is another one. */
   readonly inTheWay: { readonly fireTime: Date; readonly instanceId: string } | null;
+  /** The former name of the job under which the occurrence ran, or is under way. */
+  readonly elsewhere: string | null;
 }
 
 /** What became of a planned time. */

@@ -1,4 +1,5 @@
 import type { Explanation, ExplanationFacts, ExplanationKind, ExplainedStart } from './explanation-facts.js';
+import { DECIDED_AS } from './backfill.js';
 import { explainAbsence } from './explained-absence.js';
 
 /** What the reason of a row begins with that a person had begin again. */
@@ -60,10 +61,17 @@ function overlapOf({ row, beside, skippedFor }: ExplanationFacts): string {
   return `It overlapped ${list(beside)}.${skipped}`;
 }
 
-function rerun({ jobName, fireTime, now, row }: ExplanationFacts, kind: ExplanationKind): string {
-  const of = `${JSON.stringify(jobName)}, new Date("${iso(fireTime)}")`;
-  const backfill = (options: string) => `SchedulerService.backfill(${of}, new Date("${iso(fireTime)}")${options})`;
+function rerun({ jobName, fireTime, now, job, row, elsewhere }: ExplanationFacts, kind: ExplanationKind): string {
+  const at = `new Date("${iso(fireTime)}")`;
+  const of = `${JSON.stringify(jobName)}, ${at}`;
+  // What was not run under a former name is the new one's to run.
+  const backfill = (options: string) => `SchedulerService.backfill(${JSON.stringify(job?.yieldsTo ?? jobName)}, ${at}, ${at}${options})`;
+  const former = elsewhere ?? (row?.reason?.startsWith(DECIDED_AS) ? row.reason.slice(DECIDED_AS.length) : null);
   const replay = `To run it again: replay(${of}, { by }); what its receipts have done is not done twice.`;
+  if (job?.removedAt && kind !== 'running') {
+    if (kind === 'waiting') return 'Nothing needs to be done: it will be cancelled, for the job was removed.';
+    return 'Nothing of it runs any more: the job was removed. To run it all the same, make the job again first (JobRegistry.add).';
+  }
   switch (kind) {
     case 'running':
       return `To run it again: wait for its end, or cancel(${of}, { by }) first.`;
@@ -72,9 +80,10 @@ function rerun({ jobName, fireTime, now, row }: ExplanationFacts, kind: Explanat
     case 'dead':
       return replay;
     case 'done':
-      return row?.trigger === 'manual'
-        ? 'To run it again: runNow.'
-        : `To run this period again: ${backfill(', { replay: true }')}; what its receipts have done is not done twice. For a run that has nothing to do with it: runNow.`;
+      if (row?.trigger === 'manual') return 'To run it again: runNow.';
+      // A backfill of the new name leaves alone what ran under this one.
+      if (job?.yieldsTo) return replay;
+      return `To run this period again: ${backfill(', { replay: true }')}; what its receipts have done is not done twice. For a run that has nothing to do with it: runNow.`;
     case 'cancelled':
     case 'skipped':
     case 'undecided':
@@ -82,6 +91,7 @@ function rerun({ jobName, fireTime, now, row }: ExplanationFacts, kind: Explanat
       if (row?.trigger === 'manual') return 'To run it after all: runNow.';
       // A backfill leaves alone what was started before.
       if (row?.status === 'cancelled' && row.starts.length > 0) return replay;
+      if (former !== null) return `It was decided as "${former}": look there, with explain(${JSON.stringify(former)}, ${at}). A backfill of "${jobName}" leaves it alone.`;
       if (fireTime <= now) return `To run this period after all: ${backfill('')}.`;
       return row?.requestedBy ? `To run it after all: unskip(${of}, { by }).` : `To run this period after all, when its time has come: ${backfill('')}.`;
     case 'not due yet':

@@ -9,6 +9,7 @@ import { CancelWatch } from '../maintenance/cancel-watch.service.js';
 import { ClockWatchService } from '../maintenance/clock-watch.service.js';
 import { OverdueService } from '../maintenance/overdue.service.js';
 import { PartitionsService } from '../maintenance/partitions.service.js';
+import { PruningService } from '../maintenance/pruning.service.js';
 import { ReaperService } from '../maintenance/reaper.service.js';
 import { BackfillService } from '../scheduling/backfill.service.js';
 import { CatchUpService } from '../scheduling/catch-up.service.js';
@@ -40,6 +41,7 @@ export class Duties {
     private readonly clockWatch: ClockWatchService,
     private readonly overdue: OverdueService,
     private readonly cancelWatch: CancelWatch,
+    private readonly pruning: PruningService,
     private readonly heartbeat: HeartbeatService,
     private readonly events: SchedulerEvents,
     private readonly wakeUps: WakeUps,
@@ -55,7 +57,7 @@ export class Duties {
   start(): void {
     this.ownEvents = this.events.subscribe((event) => this.wake(event));
     this.othersWakeUps = this.wakeUps.subscribe((wakeUps) => wakeUps.forEach((wakeUp) => this.hear(wakeUp)));
-    const duties = [this.partitions, this.follower, this.watermarks, this.clockWatch, this.overdue, this.reaper, this.catchUps, this.backfills, this.ticker];
+    const duties = [this.partitions, this.follower, this.watermarks, this.clockWatch, this.overdue, this.pruning, this.reaper, this.catchUps, this.backfills, this.ticker];
     for (const duty of duties) duty.start();
   }
 
@@ -63,7 +65,7 @@ export class Duties {
   async stopClaiming(): Promise<void> {
     this.ownEvents?.unsubscribe();
     this.cancelWatch.start();
-    const duties = [this.ticker, this.catchUps, this.backfills, this.reaper, this.partitions, this.follower, this.clockWatch, this.overdue];
+    const duties = [this.ticker, this.catchUps, this.backfills, this.reaper, this.partitions, this.follower, this.clockWatch, this.overdue, this.pruning];
     await Promise.all(duties.map((duty) => duty.stop()));
   }
 

@@ -4,12 +4,13 @@ import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
 import type { JobDefinition } from '../domain/job-definition.js';
 import { loopListener } from '../events/loop-listener.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
+import { tellReaped } from '../execution/tell-reaped.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { DatabaseTime } from '../runtime/database-time.js';
 import { Loop } from '../runtime/loop.js';
 import { monotonicNow } from '../runtime/monotonic.js';
-import { ReaperStore, type ReapedRun } from '../store/reaper.store.js';
-import { WaitingRuns } from './waiting-runs.service.js';
+import { WaitingRuns } from '../scheduling/waiting-runs.service.js';
+import { ReaperStore } from '../store/reaper.store.js';
 
 const REAP_AT_ONCE = 100;
 
@@ -64,7 +65,6 @@ export class ReaperService {
   /** One pass. @returns milliseconds until something is open */
   async reap(): Promise<number> {
     const names = this.known.map(({ name }) => name);
-    if (names.length === 0) return Infinity;
     const sentAt = monotonicNow();
     const outlook = await this.store.outlook(names);
     this.time.observe(outlook.databaseNow, sentAt);
@@ -72,6 +72,7 @@ export class ReaperService {
     const untilAttempt = until(outlook.nextAttempt, outlook.databaseNow);
     const expired = untilExpiry <= 0;
     if (expired) await this.reapExpired(names);
+    if (outlook.removedWait) await this.cancelRemoved();
     this.leftWaiting = expired || untilAttempt <= 0;
     if (!this.leftWaiting) return Math.min(untilExpiry, untilAttempt);
     return (await this.waiting.start()) > 0 ? 0 : LOOK_AGAIN_MS;
@@ -80,19 +81,15 @@ export class ReaperService {
   private async reapExpired(names: readonly string[]): Promise<void> {
     await this.store.endStaleReceipts(names);
     const reaped = await this.store.reap(this.known, REAP_AT_ONCE);
-    reaped.forEach((run) => this.report(run));
+    reaped.forEach((run) => tellReaped(this.events, run));
+  }
+
+  private async cancelRemoved(): Promise<void> {
+    for (const run of await this.store.cancelRemoved(REAP_AT_ONCE)) this.events.emit({ type: 'run.cancelled', ...run });
   }
 
   private get known(): JobDefinition[] {
     return this.jobs.runnable().map(({ definition }) => definition);
-  }
-
-  private report({ jobName, fireTime, attempt, status, claimedBy, reason, overdueMs }: ReapedRun): void {
-    this.events.emit({ type: 'run.orphaned', jobName, fireTime, attempt, claimedBy, overdueMs });
-    if (status === 'cancelled') return this.events.emit({ type: 'run.cancelled', jobName, fireTime, attempt, reason });
-    if (status !== 'dead') return;
-    const message = `The lease of ${claimedBy} ran out in the last attempt.`;
-    this.events.emit({ type: 'run.dead', jobName, fireTime, attempt, error: { name: 'LeaseExpired', message, stack: null } });
   }
 }
 

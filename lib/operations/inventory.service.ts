@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { KnownJobs } from '../discovery/known-jobs.js';
 import { compileSchedule } from '../domain/schedule.js';
+import { FlagAnswers, type FlagAnswer } from '../execution/flag-answers.js';
 import { readOperationOptions } from '../options/operation-options.js';
 import { knownAs } from '../options/operation-rules.js';
 import { integer } from '../options/option-rules.js';
@@ -40,7 +41,8 @@ export interface InventoryEntry {
     readonly reason: string | null;
     readonly declared: { readonly cron: string; readonly timeZone: string } | null;
   } | null;
-  readonly flag: { readonly name: string; readonly on: boolean } | null;
+  /** `on`: as it holds on this instance; by the table, and by the application's provider, null where there is none. */
+  readonly flag: { readonly name: string; readonly on: boolean; readonly onInTable: boolean; readonly provider: FlagAnswer | null } | null;
   /** When the schedule fires next; null when never, or when the job does not run: held back, or not active. */
   readonly nextFireTime: Date | null;
   /** The newest occurrence that was started. */
@@ -68,12 +70,14 @@ export class Inventory {
   constructor(
     private readonly store: InventoryStore,
     private readonly known: KnownJobs,
+    private readonly answers: FlagAnswers,
   ) {}
 
   /** Every job that the database knows, by name: also those of other versions, and those that are gone. */
   async inventory(): Promise<InventoryEntry[]> {
     const { now, jobs } = await this.store.jobs();
-    return jobs.map((job) => this.entry(job, now));
+    const answers = await this.answers.shown([...new Set(jobs.flatMap((job) => flagOf(job) ?? []))]);
+    return jobs.map((job) => this.entry(job, now, answers.get(flagOf(job) ?? '') ?? null));
   }
 
   /** What operators did, the newest first. @throws InvalidOptionsError */
@@ -82,12 +86,13 @@ export class Inventory {
     return this.store.actions(jobName, limit);
   }
 
-  private entry(job: InventoryRow, now: Date): InventoryEntry {
+  private entry(job: InventoryRow, now: Date, provider: FlagAnswer | null): InventoryEntry {
     const { policies } = job;
     const state = stateOf(job);
     const text = (name: string) => (typeof policies[name] === 'string' ? policies[name] : null);
-    const flag = text('flag');
-    const runs = state === 'active' && job.enabled && !job.paused && !job.flagIsOff;
+    const flag = flagOf(job);
+    const on = !job.flagIsOff && provider?.on !== false;
+    const runs = state === 'active' && job.enabled && !job.paused && on;
     return {
       name: job.name,
       state,
@@ -103,7 +108,7 @@ export class Inventory {
       enabled: job.enabled,
       paused: job.paused ? { since: job.pausedAt!, until: job.pausedUntil, by: job.pausedBy, reason: job.pausedReason } : null,
       overridden: job.overriddenAt && { at: job.overriddenAt, by: job.overriddenBy, reason: job.overriddenReason, declared: this.declared(job.name) },
-      flag: flag === null ? null : { name: flag, on: !job.flagIsOff },
+      flag: flag === null ? null : { name: flag, on, onInTable: !job.flagIsOff, provider },
       nextFireTime: runs ? nextFireTime(job, now) : null,
       lastRun: job.last,
       running: job.running,
@@ -116,6 +121,10 @@ export class Inventory {
     const schedule = this.known.declaredJob(name)?.definition.schedule;
     return schedule ? { cron: schedule.expression, timeZone: schedule.timeZone } : null;
   }
+}
+
+function flagOf({ policies }: InventoryRow): string | null {
+  return typeof policies['flag'] === 'string' ? policies['flag'] : null;
 }
 
 function stateOf({ removedAt, yieldsTo, instances }: InventoryRow): JobState {

@@ -65,6 +65,7 @@ export const MODULE_OPTIONS = {
   poolSize: { rule: integer({ atLeast: 1 }), byDefault: 3 },
   receiptPoolSize: { rule: integer({ atLeast: 1 }), byDefault: 5 },
   retention: { rule: duration({ atLeast: '1d', whyLeast: 'a row is what keeps its occurrence from running again' }) },
+  keepActions: { rule: duration({ atLeast: '1d', whyLeast: 'people ask the next morning who did what' }), byDefault: 400 * 24 * HOUR },
   pollInterval: { rule: duration({ atLeast: '10ms', ...TIMER }), byDefault: 5 * SECOND },
   maxClockSkew: { rule: duration({ atLeast: '100ms', whyLeast: 'the clocks cannot be compared much better' }), byDefault: 5 * SECOND },
   blockedAfter: { rule: duration({ atLeast: '100ms', whyLeast: 'every event loop stands still for that long now and then', ...TIMER }), byDefault: 5 * SECOND },

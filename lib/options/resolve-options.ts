@@ -21,6 +21,7 @@ export interface ResolvedSchedulerOptions {
   readonly receiptPoolSize: number;
   /** Null: for ever. */
   readonly retentionMs: number | null;
+  readonly keepActionsMs: number;
   readonly pollIntervalMs: number;
   readonly maxClockSkewMs: number;
   readonly blockedAfterMs: number;
@@ -58,6 +59,7 @@ export function resolveSchedulerOptions(given: DistributedSchedulerOptions | und
     poolSize: all.poolSize,
     receiptPoolSize: all.receiptPoolSize,
     retentionMs: all.retention ?? null,
+    keepActionsMs: all.keepActions,
     pollIntervalMs: all.pollInterval,
     maxClockSkewMs: all.maxClockSkew,
     blockedAfterMs: all.blockedAfter,

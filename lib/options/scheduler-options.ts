@@ -45,6 +45,11 @@ export interface DistributedSchedulerOptions {
    */
   retention?: Duration;
   /**
+   * How long it is kept what operators did (`job_actions`) and which backfills there were: from a day on. What still holds, such
+   * as who paused a job, and a backfill that is active stay. @default '400d'
+   */
+  keepActions?: Duration;
+  /**
    * How long the ticker, the reaper and what follows schedules sleep at most before they look again. An instance that has
    * not been heard of for four of these (for 2 s at least) is taken for gone. @default '5s'
    */

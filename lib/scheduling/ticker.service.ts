@@ -12,6 +12,7 @@ import { CatchUpService } from './catch-up.service.js';
 import { ClaimOrder } from './claim-order.js';
 import type { JobTimeline } from './job-timeline.js';
 import { Timelines } from './timelines.js';
+import { WaitingRuns } from './waiting-runs.service.js';
 
 /** How soon an occurrence is looked at again that could not be decided: a run is in its way, or there is no room. */
 const LOOK_AGAIN_MS = 250;
@@ -48,6 +49,7 @@ export class TickerService {
     private readonly claims: ClaimService,
     private readonly executor: ExecutorService,
     private readonly catchUps: CatchUpService,
+    private readonly waiting: WaitingRuns,
     private readonly runs: InFlightRuns,
     private readonly time: DatabaseTime,
     events: SchedulerEvents,
@@ -104,6 +106,7 @@ export class TickerService {
     const yieldedUntil = yielded.reduce((earliest, { startsAt }) => Math.min(earliest, startsAt + YIELD_MS), Infinity);
     const others = new Set(yielded);
     let open = due.filter((candidate) => !others.has(candidate));
+    await this.waiting.startBefore(open);
     let left = free.length < live.length;
     let early = false;
     let looked = false;

@@ -1,11 +1,12 @@
 import { Injectable } from '@nestjs/common';
 import { KnownJobs } from '../discovery/known-jobs.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
+import { tellReaped } from '../execution/tell-reaped.js';
 import { monotonicNow } from '../runtime/monotonic.js';
 import { JobInstanceStore, type UnregisteredJob } from '../store/job-instance.store.js';
 
-/** How often runs of unregistered jobs are looked at, in milliseconds. */
-const REAP_EVERY_MS = 60_000;
+/** How often runs are looked at that no live instance could start, in milliseconds. */
+const REAP_EVERY_MS = 10_000;
 
 /** Watches for jobs that are in the database and that no live instance declares any more: removed, or renamed. */
 @Injectable()
@@ -32,9 +33,9 @@ export class UnregisteredJobs {
       await this.find();
       this.lookedAt = company;
     }
-    if (this.names.length === 0 || monotonicNow() < this.reapAt) return;
+    if (monotonicNow() < this.reapAt) return;
     this.reapAt = monotonicNow() + REAP_EVERY_MS;
-    await this.instances.orphanRunsOf(this.names);
+    for (const run of await this.instances.orphanRunsOf(this.names)) tellReaped(this.events, run);
   }
 
   private async find(): Promise<void> {

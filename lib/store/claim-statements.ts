@@ -1,6 +1,7 @@
 import { recordset } from './claim-recordset.js';
 import { isOff } from './flag-off.js';
 import { isHeld } from './held.js';
+import { isRemoved } from './is-removed.js';
 import type { Tables } from './tables.js';
 import { tellingInstance } from './wake-up.js';
 import { backfillHasPlace, groupHasPlace, hasPlaceBeside, isAskedFor, leavesTheWayFree, nothingInTheWay, precedence, runsAlone } from './waiting-rules.js';
@@ -195,7 +196,7 @@ export function startWaiting(tables: Tables, candidates: string, instanceId: str
             from   ${recordset(candidates, 'waiting')}
             join   ${jobRuns} seen on seen.job_name = waiting.job_name and seen.fire_time = waiting.fire_time and seen.attempt = waiting.attempt
                      and seen.status in ('queued', 'failed', 'orphaned')
-            cross  join lateral (select ${runsAlone('seen', 'waiting.overlap')} as alone) kind) ready
+            cross  join lateral (select ${runsAlone('seen', 'waiting.overlap', 'waiting.parallel')} as alone) kind) ready
      where (not ready.alone or ready.turn = 1 and ${nothingInTheWay(tables, 'ready.job_name')})
      and    ${hasPlaceBeside(tables, 'ready')}
      and    ${backfillHasPlace(tables, 'ready')}
@@ -207,6 +208,7 @@ export function startWaiting(tables: Tables, candidates: string, instanceId: str
      and    run.next_attempt_at <= clock_timestamp()
      and    run.fire_time <= clock_timestamp()
      and    run.attempt = candidate.attempt
+     and    not ${isRemoved(tables, 'candidate.job_name')}
      and    not ${isHeld(jobSchedule, 'candidate.job_name')}
      and    candidate.off is null
      and    not ${isOff(jobFlags, 'candidate.flag')}

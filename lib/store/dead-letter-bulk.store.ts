@@ -2,9 +2,11 @@ import type { RunKey } from '../domain/run.js';
 import type { RunFilter } from '../options/dead-letter-filter.js';
 import type { Actor } from './dead-letter.store.js';
 import { isRemoved } from './is-removed.js';
+import { leftBackfill } from './left-backfill.js';
 import { queryOn, type Query } from './query.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 import { wakingUp } from './wake-up.js';
+import type { Tables } from './tables.js';
 
 /** What a filter found. */
 export interface FoundRuns {
@@ -53,7 +55,8 @@ export class DeadLetterBulkStore {
   }
 
   private async change(verb: BulkVerb, filter: RunFilter, limit: number, { by, reason }: Actor, details: Details): Promise<FoundRuns> {
-    const { jobRuns, jobActions } = this.database.tables;
+    const { tables } = this.database;
+    const { jobRuns, jobActions } = tables;
     const [row] = await this.query<FoundRow>(
       `with ${this.matching(verb)},
        picked as (
@@ -66,7 +69,7 @@ export class DeadLetterBulkStore {
        ),
        changed as (
          update ${jobRuns} run
-         set    ${CHANGES[verb]}
+         set    ${changes(tables, verb)}
          from   picked
          where  run.job_name = picked.job_name
          and    run.fire_time = picked.fire_time
@@ -101,18 +104,19 @@ export class DeadLetterBulkStore {
 type BulkVerb = 'replay' | 'discard';
 
 /** SQL for what a verb sets; $7 is who and $8 why. */
-const CHANGES: Readonly<Record<BulkVerb, string>> = {
+const changes = (tables: Tables, verb: BulkVerb): string => ({
   replay: `status = case when run.status = 'dead' then 'queued' else run.status end,
                 reason = 'replayed by ' || $7::text || ' (was ' || run.status || coalesce(': ' || run.reason, '') || ')',
                 requested_by = $7,
                 next_attempt_at = clock_timestamp(),
                 releases = run.attempt,
+                backfill_id = ${leftBackfill(tables, 'run')},
                 cancel_requested_at = null,
                 cancel_reason = null`,
   discard: `status = 'cancelled',
                 reason = 'discarded: ' || $8::text,
                 next_attempt_at = null`,
-};
+})[verb];
 
 /** SQL for: a run that the first five parameters ask for. */
 const MATCHES = `status = $1

@@ -1,5 +1,6 @@
 import type { RunKey, RunStatus } from '../domain/run.js';
 import { isRemoved } from './is-removed.js';
+import { leftBackfill } from './left-backfill.js';
 import { recordAction } from './record-action.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 import { inTransaction } from './transaction.js';
@@ -29,7 +30,8 @@ export class DeadLetterStore {
   constructor(private readonly database: SchedulerDatabase) {}
 
   /**
-   * Makes a run claimable now. What it has of attempts does not count any more, its key and its receipts stay.
+   * Makes a run claimable now. What it has of attempts does not count any more, its key and its receipts stay. It leaves a
+   * backfill that is active.
    * @param allowed the statuses it may have
    * @returns null when there is no such run
    */
@@ -38,8 +40,9 @@ export class DeadLetterStore {
     return this.changeOne(
       key,
       { action: 'replay', by, reason },
-      `update ${tables.jobRuns}
+      `update ${tables.jobRuns} run
        set    status = case when status in ('failed', 'orphaned') then status else 'queued' end,
+              backfill_id = ${leftBackfill(tables, 'run')},
               reason = 'replayed by ' || $4::text || ' (was ' || status || coalesce(': ' || reason, '') || ')',
               requested_by = $4,
               next_attempt_at = clock_timestamp(),

@@ -1,3 +1,4 @@
+import { standingOf } from '../domain/backfill.js';
 import type { ExplainedJob, ExplainedRow, ExplainedStart, ExplanationFacts } from '../domain/explanation-facts.js';
 import type { RunKey } from '../domain/run.js';
 import { timesOf } from './times-of.js';
@@ -30,7 +31,7 @@ export class ExplainStore {
     const { job, storedSchedule } = await this.job(key.jobName);
     const row = await this.row(key);
     const others = row ? await this.others(key, row) : { beside: [], skippedFor: [] };
-    return { ...key, now: clock!.now, job, storedSchedule, row, ...others, inTheWay: await this.inTheWay(key) };
+    return { ...key, now: clock!.now, job, storedSchedule, row, ...others, inTheWay: await this.inTheWay(key), elsewhere: await this.elsewhere(key) };
   }
 
   private async job(name: string): Promise<{ job: ExplainedJob | null; storedSchedule: StoredSchedule | null }> {
@@ -74,6 +75,21 @@ export class ExplainStore {
     if (!row) return null;
     const { gapFrom, gapCount, ...rest } = row;
     return { ...rest, starts: startsOf(row), gap: gapFrom && { from: gapFrom, count: gapCount! } };
+  }
+
+  /** A backfill leaves alone what has started, or waits, under a former name: what never ran there is this name's to run. */
+  private async elsewhere({ jobName, fireTime }: RunKey): Promise<string | null> {
+    const { jobRuns, jobSchedule } = this.database.tables;
+    const rows = await this.query<Pick<JobRun, 'status' | 'attempt'> & { name: string }>(
+      `select former.name, run.status, run.attempt
+       from   ${jobSchedule} former
+       join   ${jobRuns} run on run.job_name = former.name
+       where  former.yields_to = $1
+       and    run.fire_time = $2
+       order  by former.name`,
+      [jobName, fireTime.toISOString()],
+    );
+    return rows.find((row) => standingOf(row) !== 'never ran')?.name ?? null;
   }
 
   /** What was under way, or skipped, during an attempt of this run, or when it was skipped. */

@@ -6,10 +6,9 @@ import { inTransaction } from './transaction.js';
 import { wakeUp } from './wake-up.js';
 
 /** A feature flag: what the table says about it, and who asks for it. */
-export interface FlagState {
+export interface StoredFlag {
   readonly name: string;
-  /** By the table alone: the application's provider may say that it is off all the same. */
-  readonly on: boolean;
+  readonly onInTable: boolean;
   /** Null for one that nobody has set, which is on. */
   readonly changedBy: string | null;
   readonly reason: string | null;
@@ -41,10 +40,10 @@ export class FlagStore {
   }
 
   /** Those that are set and those that jobs name, by name. */
-  async list(): Promise<FlagState[]> {
+  async list(): Promise<StoredFlag[]> {
     const { coordination, tables } = this.database;
-    return queryOn(coordination)<FlagState>(
-      `select coalesce(flag.name, named.name) as name, coalesce(flag.is_on, true) as "on",
+    return queryOn(coordination)<StoredFlag>(
+      `select coalesce(flag.name, named.name) as name, coalesce(flag.is_on, true) as "onInTable",
               flag.changed_by as "changedBy", flag.reason, flag.changed_at as "changedAt", coalesce(named.jobs, '{}') as jobs
        from   ${tables.jobFlags} flag
        full   join (select policies ->> 'flag' as name, array_agg(job.name order by job.name) as jobs

@@ -72,12 +72,16 @@ export class InventoryStore {
               coalesce(open.waiting, 0) as waiting, coalesce(open.running, 0) as running, coalesce(open.dead, 0) as dead,
               last.last
        from   ${jobSchedule} job
+       -- Each part by the index that has just its rows: all that are done are many.
        left   join (select job_name,
-                           count(*) filter (where status in ('queued', 'failed', 'orphaned'))::integer as waiting,
+                           count(*) filter (where status not in ('running', 'dead'))::integer as waiting,
                            count(*) filter (where status = 'running')::integer as running,
                            count(*) filter (where status = 'dead')::integer as dead
-                    from   ${jobRuns}
-                    where  status in ('queued', 'failed', 'orphaned', 'running', 'dead')
+                    from  (select job_name, status from ${jobRuns} where status in ('queued', 'failed', 'orphaned')
+                           union all
+                           select job_name, status from ${jobRuns} where status = 'running'
+                           union all
+                           select job_name, status from ${jobRuns} where status = 'dead') unfinished
                     group  by job_name) open on open.job_name = job.name
        left   join lateral (select jsonb_build_object('fireTime', run.fire_time, 'status', run.status, 'startedAt', run.started_at, 'finishedAt', run.finished_at) as last
                             from   ${jobRuns} run

@@ -94,7 +94,7 @@ export class RunTimeJobStore {
     });
   }
 
-  /** Its waiting runs are cancelled with it; one that runs goes on. @returns the job that was removed, or why none was */
+  /** Its waiting runs and its backfills are cancelled with it; one that runs goes on. @returns the job that was removed, or why none was */
   async remove(name: string): Promise<Found> {
     const { database } = this;
     return changingSchedules(database, async (query, revision) => {
@@ -113,6 +113,15 @@ export class RunTimeJobStore {
         [name],
       );
       await wakeUp(query, database.tables, 'jobs');
+      await query(
+        `update ${database.tables.jobBackfills}
+         set    cancelled_at = clock_timestamp(),
+                cancelled_reason = 'its job was removed'
+         where  job_name = $1
+         and    finished_at is null
+         and    cancelled_at is null`,
+        [name],
+      );
       return found;
     });
   }

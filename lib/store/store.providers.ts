@@ -20,6 +20,7 @@ import { OverrideStore } from './override.store.js';
 import { PartitionStore } from './partition.store.js';
 import { PauseStore } from './pause.store.js';
 import { ReaperStore } from './reaper.store.js';
+import { PruneStore } from './prune.store.js';
 import { Receipt } from './receipt.entity.js';
 import { ReceiptStore } from './receipt.store.js';
 import { RunEndsStore } from './run-ends.store.js';
@@ -52,6 +53,7 @@ export const STORE_PROVIDERS: Provider[] = [
     InventoryStore,
     OverdueStore,
     ToldStore,
+    PruneStore,
   ].map((store) => ({
     provide: store,
     inject: [SchedulerDatabase],

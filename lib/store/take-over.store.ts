@@ -156,6 +156,17 @@ export class TakeOverStore {
        and    free.name <> free.holder`,
       places,
     );
+    // What waits of it is finished under the old name; what comes next is this name's.
+    await query(
+      `update ${this.database.tables.jobBackfills} backfill
+       set    job_name = free.name
+       from   unnest($1::text[], $2::text[]) as free (name, holder)
+       where  backfill.job_name = free.holder
+       and    free.name <> free.holder
+       and    backfill.finished_at is null
+       and    backfill.cancelled_at is null`,
+      places.slice(1),
+    );
     // So do other names that waited for it: only one of them all holds the schedule.
     await query(
       `update ${jobSchedule} waiting

@@ -12,11 +12,16 @@ export function isAskedFor(run: string): string {
 
 /**
  * SQL for: no other run of the job may go on beside this one. What a person asked for says so itself, everything else goes by
- * its job.
+ * its job. Where so many may run beside each other, a manual run waits for a place as they do: all of them empty at once may
+ * never be.
  * @param overlap SQL for the job's policy
+ * @param parallel SQL for how many that allows; null for no limit
  */
-export function runsAlone(run: string, overlap: string): string {
-  return `case when ${isAskedFor(run)} then not ${run}.beside else ${overlap} <> 'allow' end`;
+export function runsAlone(run: string, overlap: string, parallel: string): string {
+  return `case
+    when ${run}.trigger = 'manual' and ${overlap} = 'allow' and ${parallel} is not null then false
+    when ${isAskedFor(run)} then not ${run}.beside
+    else ${overlap} <> 'allow' end`;
 }
 
 /** SQL for: no run of the job holds its lease, apart from those that others may run beside. */

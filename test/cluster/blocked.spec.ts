@@ -11,7 +11,7 @@ describe('a handler that blocks the event loop', () => {
   beforeEach(async () => void (cluster = await Cluster.create()));
   afterEach(() => cluster.end());
 
-  it('G6 keeps its run for three leases: no second attempt begins, and its end is accepted', async () => {
+  it('B12 G6 keeps its run for three leases: no second attempt begins, and its end is accepted', async () => {
     const job: ReplicaJob = {
       name: 'report',
       cron: await everyTenSeconds(cluster.ledger),

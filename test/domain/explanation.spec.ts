@@ -50,6 +50,7 @@ const explain = (changes: Partial<ExplanationFacts> = {}) =>
     beside: [],
     skippedFor: [],
     inTheWay: null,
+    elsewhere: null,
     ...changes,
   });
 const row = (changes: Partial<ExplainedRow>): ExplainedRow => ({ ...ROW, ...changes });
@@ -110,6 +111,16 @@ describe('what it says about running it again', () => {
     ['unskip', 'To run it after all: unskip("export", new Date("2026-03-10T02:15:00.000Z"), { by }).', { row: skipped, now: at('02:00') }],
     ['backfill', 'To run this period after all: SchedulerService.backfill("export", ', { row: skipped }],
     ['backfill', 'To run this period after all: SchedulerService.backfill("export", ', { job: job({ effectiveFrom: at('02:30') }) }],
+    ['of a removed job nothing', 'Nothing of it runs any more: the job was removed. To run it all the same, make the job again first (JobRegistry.add).', { row: skipped, job: job({ removedAt: at('02:30') }) }],
+    ['of a removed job nothing, dead or not', 'Nothing of it runs any more: the job was removed.', { row: row({ status: 'dead', starts: [start()] }), job: job({ removedAt: at('02:30') }) }],
+    ['of a removed job nothing, done or not', 'Nothing of it runs any more: the job was removed.', { row: row({ starts: [start()] }), job: job({ removedAt: at('02:30') }) }],
+    ['of a removed job nothing, waiting or not', 'Nothing needs to be done: it will be cancelled, for the job was removed.', { row: row({ status: 'failed', starts: [start()] }), job: job({ removedAt: at('02:30') }) }],
+    ['elsewhere, of what was decided under another name', 'It was decided as "nightly": look there, with explain("nightly", new Date("2026-03-10T02:15:00.000Z")). A backfill of "export" leaves it alone.', { row: row({ status: 'skipped', reason: 'decided as nightly' }) }],
+    ['elsewhere, of what ran under another name', 'It was decided as "nightly": look there, with explain("nightly", ', { elsewhere: 'nightly', job: job({ decidedUntil: at('02:30') }) }],
+    ['elsewhere, of what ran under another name and was skipped under this one', 'It was decided as "nightly": look there', { elsewhere: 'nightly', row: skipped }],
+    ['here, of what ran here as well', '{ replay: true }', { elsewhere: 'nightly', row: row({ starts: [start()] }) }],
+    ['of a former name a replay', 'To run it again: replay("export", new Date("2026-03-10T02:15:00.000Z"), { by });', { row: row({ starts: [start()] }), job: job({ yieldsTo: 'invoices' }) }],
+    ['of a former name a backfill of the new one', 'To run this period after all: SchedulerService.backfill("invoices", new Date("2026-03-10T02:15:00.000Z"), ', { row: skipped, job: job({ yieldsTo: 'invoices' }) }],
     ['a later backfill', 'To run this period after all, when its time has come: SchedulerService.backfill("export", ', { job: job({ effectiveFrom: at('02:30') }), now: at('02:00') }],
   ])('is %s: %s', (_verb, advice, changes) => {
     expect(explain(changes).rerun).toContain(advice);
@@ -149,6 +160,7 @@ describe('of a planned time that did not run says why', () => {
     ['waiting', 'It waits for its start: the run of 2026-03-10T02:00:00.000Z is under way on B.', { row: queued, inTheWay: { fireTime: at('02:00'), instanceId: 'B' } }],
     ['waiting', 'It waits for its start, but no live instance knows the job.', { row: queued, job: job({ instances: 0 }) }],
     ['waiting', 'It waits for its start: for an instance with room for it.', { row: queued }],
+    ['waiting', 'It waits for its start, but the job was removed: it will be cancelled.', { row: queued, job: job({ removedAt: at('02:30'), instances: 0 }) }],
     ['waiting', 'Its last attempt ended failed, and it waits for the next, at 2026-03-10T03:05:00.000Z.', { row: row({ status: 'failed', nextAttemptAt: at('03:05') }) }],
   ])('%s: %s', (kind, why, changes) => {
     const explained = explain(changes);

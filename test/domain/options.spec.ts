@@ -41,6 +41,7 @@ describe('the options of the module', () => {
       poolSize: 3,
       receiptPoolSize: 5,
       retentionMs: null,
+      keepActionsMs: 400 * 86_400_000,
       pollIntervalMs: 5_000,
       maxClockSkewMs: 5_000,
       blockedAfterMs: 5_000,

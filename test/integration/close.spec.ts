@@ -28,7 +28,7 @@ class Slow {
   }
 }
 
-describe('closing while a handler runs', () => {
+describe('B33 closing while a handler runs', () => {
   it('resolves after its effect, and starts nothing more', async () => {
     const app = await startApp(database, { providers: [Slow] });
     const stories: SchedulerEvent['type'][] = [];
@@ -100,7 +100,7 @@ describe('closing while a handler runs', () => {
   });
 });
 
-describe('closing', () => {
+describe('B33 closing', () => {
   @Injectable()
   class Seldom {
     @DistributedCron('0 0 29 2 *', { name: 'seldom' })

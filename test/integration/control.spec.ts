@@ -20,6 +20,7 @@ import {
   type DistributedCronOptions,
   type DistributedSchedulerOptions,
 } from '../../lib/index.js';
+import { eventually } from '../cluster/harness/eventually.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { closeApps, nextEvent, startApp } from './support/apps.js';
 
@@ -53,6 +54,13 @@ function app(cron: string, options: DistributedCronOptions, scheduler: Distribut
 const NEVER_DUE = '0 3 29 2 *';
 const EVERY_SECOND = '* * * * * *';
 const runs = () => database.query<{ status: string; reason: string | null; fire_time: Date }>(`select status, reason, fire_time from job_runs where job_name = 'export' order by fire_time`);
+
+/** The instance says with each look that it is there. */
+async function nextLook(): Promise<void> {
+  const looked = async () => (await database.query<{ at: string }>('select alive_until::text as at from job_instances'))[0]!.at;
+  const before = await looked();
+  await eventually('the next look', async () => (await looked()) !== before);
+}
 
 async function until(fact: () => boolean): Promise<void> {
   for (const deadline = Date.now() + 10_000; !fact(); ) {
@@ -166,8 +174,10 @@ describe('a flag', () => {
     const { fireTime } = await one.get(ManualRuns).runNow('export', OPS);
     await started;
     await one.get(Flags).setFlag('exports', false, OPS);
+    // Two looks later its handler has still not been told anything.
+    for (let looks = 0; looks < 2; looks++) await nextLook();
+    expect(seen[0]!.signal.aborted).toBe(false);
     const cancelled = nextEvent(one, 'run.cancelled');
-    // The request comes by the same look that finds the flag: the flag did not end it before.
     await one.get(Cancels).cancel('export', fireTime, OPS);
     expect((await cancelled).reason).toBe('cancelled by ops: because');
   });
@@ -192,6 +202,19 @@ describe('a flag', () => {
     expect((await nextEvent(one, 'run.skipped')).reason).toBe('flag off: exports (its provider failed)');
     expect((await nextEvent(one, 'run.skipped')).reason).toBe('flag off: exports (its provider does not answer)');
     expect([asked, seen.length]).toEqual([1, 0]);
+  });
+
+  it('is shown as what the table and the provider say, with when that was asked', async () => {
+    let on = true;
+    const one = await app(NEVER_DUE, { flag: 'exports' }, { featureFlags: { isOn: () => on } });
+    expect(await one.get(Flags).flags()).toMatchObject([{ name: 'exports', on: true, onInTable: true, provider: { on: true, problem: null, askedAt: expect.any(Date) } }]);
+    on = false;
+    await expect(one.get(ManualRuns).runNow('export', OPS)).rejects.toThrow('flag off: exports');
+    const flag = { name: 'exports', on: false, onInTable: true, provider: { on: false } };
+    expect(await one.get(Flags).flags()).toMatchObject([flag]);
+    expect(await one.get(Inventory).inventory()).toMatchObject([{ flag, nextFireTime: null }]);
+    const elsewhere = await app(NEVER_DUE, { flag: 'exports' }, {});
+    expect(await elsewhere.get(Inventory).inventory()).toMatchObject([{ flag: { on: true, onInTable: true, provider: null } }]);
   });
 
   it('cancels a running one also by the word of the provider', async () => {

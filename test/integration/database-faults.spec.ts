@@ -76,7 +76,7 @@ describe('a start with a database that cannot be used says what to do', () => {
   });
 });
 
-describe('a database that comes and goes', () => {
+describe('B34 a database that comes and goes', () => {
   let server: RestartableServer;
   beforeAll(async () => {
     server = await RestartableServer.create();

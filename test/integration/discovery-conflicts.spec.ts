@@ -169,7 +169,7 @@ describe('the boot fails and names both places for', () => {
   });
 });
 
-describe('a second scheduler in one application', () => {
+describe('B03 a second scheduler in one application', () => {
   const forRoot = () => DistributedSchedulerModule.forRoot({ connection: database.url, migrate: true, logging: false });
   const forRootAsync = () => DistributedSchedulerModule.forRootAsync({ useFactory: () => ({ connection: database.url, migrate: true, logging: false }) });
 

@@ -122,7 +122,7 @@ describe('one registration for', () => {
   });
 });
 
-describe('one registration, and one run for each occurrence, of', () => {
+describe('B03 one registration, and one run for each occurrence, of', () => {
   class Counted {
     static readonly runs: number[] = [];
 

@@ -31,7 +31,7 @@ async function run(story: string, env: Record<string, string | undefined>, patie
   return { code, said: said.map(({ at: _, ...what }) => what), lingeredMs };
 }
 
-describe('a process ends by itself, with nothing left open, when its application', () => {
+describe('B33 a process ends by itself, with nothing left open, when its application', () => {
   it.each([
     ['closed', { closed: true }],
     ['idle', { closed: true }],

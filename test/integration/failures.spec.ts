@@ -68,7 +68,7 @@ afterAll(async () => {
   await database.drop();
 });
 
-describe.each(['throw', 'reject'])('a handler that may %s', (how) => {
+describe.each(['throw', 'reject'])('B31 a handler that may %s', (how) => {
   it.each(THROWN.map(([what, , kept], index) => ({ what, kept, job: jobOf(index, how) })))('$what: the run is dead with its error kept, the next one runs', async ({ kept, job }) => {
     const [dead, ...more] = await database.query<{ status: string; error: { name: string; message: string } }>(
       'select status, error from job_runs where job_name = $1 order by fire_time',

@@ -10,6 +10,7 @@ import {
   UnknownJobError,
   type CronRun,
 } from '../../lib/index.js';
+import { eventually } from '../cluster/harness/eventually.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { closeApps, nextEvent, nextRun, startApp } from './support/apps.js';
 
@@ -118,6 +119,29 @@ describe('a job made at run time', () => {
     expect(other.get(JobRegistry).names()).toEqual([]);
     await expect(Promise.race([failed, nextRun(one, 'acme').then(() => 'quiet')])).resolves.toBe('quiet');
     failed.catch(() => {});
+  });
+
+  it('B28 that was removed while it ran, and whose process is gone, is ended by a replica that never knew it', async () => {
+    const one = await replica('one');
+    await one.get(JobRegistry).add({ name: 'acme', cron: '0 4 * * *', handler: 'report' });
+    await one.get(JobRegistry).remove('acme');
+    await one.close();
+    await database.query(
+      `insert into job_runs (job_name, fire_time, status, trigger, claimed_by, attempt, lease_until)
+       values ('acme', date_trunc('second', now() - interval '1 minute'), 'running', 'schedule', 'gone', 1, now() - interval '1 second')`,
+    );
+    await database.query(
+      `insert into job_runs (job_name, fire_time, status, trigger, next_attempt_at)
+       values ('acme', date_trunc('second', now() - interval '1 hour'), 'queued', 'schedule', now() + interval '1 hour')`,
+    );
+    const other = await startApp(database, {}, { pollInterval: 200 });
+    const rows = () => database.query<{ status: string }>('select status, reason from job_runs order by fire_time');
+    await eventually('both to be decided', async () => (await rows()).every(({ status }) => ['cancelled', 'dead'].includes(status)), { seen: rows });
+    expect(await rows()).toEqual([
+      { status: 'cancelled', reason: 'its job was removed' },
+      { status: 'dead', reason: 'the lease of gone ran out, and its job was removed' },
+    ]);
+    expect(other.get(JobRegistry).names()).toEqual([]);
   });
 
   it('that a person stored in a way nobody can read is told, and hurts no other', async () => {

@@ -17,6 +17,8 @@ class Bench {
   caughtUp = 0;
   lingering = '';
   readonly asked: string[][] = [];
+  /** How many were due, and how many batches had been asked for by then. */
+  readonly lookedFirst: [due: number, asked: number][] = [];
   readonly timelines = new Timelines();
   answer: (candidate: Candidate) => ClaimVerdict = () => 'claimed';
   started = () => {};
@@ -55,6 +57,7 @@ class Bench {
       { claimDue, decided } as never,
       { start: (owned: unknown[]) => ((runs.size += owned.length), this.started()) } as never,
       { wake: () => (this.caughtUp += 1) } as never,
+      { startBefore: async (due: readonly Candidate[]) => void this.lookedFirst.push([due.length, this.asked.length]) } as never,
       runs as never,
       time,
       { emit: () => {} } as never,
@@ -93,6 +96,11 @@ describe('a tick', () => {
     bench.answer = () => 'early';
     expect(await bench.tick(at('10:01:00'))).toBe(1);
     expect(bench.timelines.get('job')!.dueAt).toBe(at('10:01:00'));
+  });
+
+  it('lets what waits go first, before anything of it is claimed', async () => {
+    await bench.tick(at('10:02:00'));
+    expect(bench.lookedFirst).toEqual([[2, 0]]);
   });
 
   it('trap 21: does not pass over what waits, though a later one is decided', async () => {

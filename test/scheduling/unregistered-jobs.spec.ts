@@ -22,7 +22,7 @@ async function look(stored: UnregisteredJob[], declared: JobDefinition[]): Promi
   known.declare({ jobs: declared.map((definition) => ({ definition, handler: async () => undefined })), handlers: new Map() });
   const events = new SchedulerEvents();
   events.subscribe((event) => said.push(wordingOf(event)!.text));
-  const store = { unregistered: async () => stored, orphanRunsOf: async (names: readonly string[]) => void orphaned.push(names) };
+  const store = { unregistered: async () => stored, orphanRunsOf: async (names: readonly string[]) => (names.length > 0 && orphaned.push(names), []) };
   const jobs = new UnregisteredJobs(store as unknown as JobInstanceStore, known, events);
   await jobs.look('one');
   await jobs.look('one');

@@ -293,6 +293,32 @@ describe('cancelling a backfill', () => {
     expect(await rows()).toEqual(before.map((one, index) => ({ ...one, releases: index === 0 ? 2 : 0 })));
   });
 
+  it.each(['replay', 'replayAll'] as const)('leaves alone what a person has replayed meanwhile, by %s: that is no run of it any more', async (verb) => {
+    for (const ago of [1, 0]) await ran(fires(ago), 'done');
+    const id = await asked(fires(1), fires(0), { replay: true });
+    await feed(id);
+    const anna = { by: 'anna', reason: 'only this one' };
+    await stores.test.query(`update job_runs set status = 'cancelled', next_attempt_at = null where fire_time = $1`, [fires(1)]);
+    if (verb === 'replay') await stores.deadLetters.replay({ jobName: 'job', fireTime: fires(1) }, ['cancelled'], anna);
+    else {
+      await stores.test.query(`update job_runs set status = 'dead' where fire_time = $1`, [fires(1)]);
+      await stores.deadLettersInBulk.replayAll({ status: 'dead', jobName: 'job', from: null, to: null, errorContains: null }, 10, anna, {});
+    }
+    expect(await cancel(id)).toMatchObject({ cancelled: 0, putBack: 1 });
+    expect(await rows()).toMatchObject([{ status: 'queued', requested_by: 'anna', backfill_id: null }, { status: 'done' }]);
+    expect(await startable()).toMatchObject([{ fireTime: fires(1) }]);
+  });
+
+  it('that is over keeps what is replayed of it: it counts how that ends', async () => {
+    const id = await asked(fires(1), fires(1));
+    await feed(id);
+    await claim();
+    await end('dead');
+    await feed(id);
+    await stores.deadLetters.replay({ jobName: 'job', fireTime: fires(1) }, ['dead'], { by: 'anna', reason: null });
+    expect(await stores.backfills.find(id)).toMatchObject({ finishedAt: expect.any(Date), queued: 1, dead: 0 });
+  });
+
   it('what it cancelled before it began, the next backfill runs', async () => {
     const id = await asked(fires(1), fires(0));
     await feed(id);

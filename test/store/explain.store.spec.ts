@@ -56,6 +56,22 @@ describe('what a run overlapped', () => {
   });
 });
 
+describe('what ran under a former name of the job', () => {
+  beforeEach(async () => {
+    await stores.test.query('delete from job_schedule');
+    await stores.test.query(`insert into job_schedule (name, cron, time_zone, policies, yields_to) values ('job', '* * * * * *', 'UTC', '{}', 'new'), ('new', '* * * * * *', 'UTC', '{}', null)`);
+  });
+  afterAll(() => stores.test.query('delete from job_schedule'));
+  const elsewhere = async (secondsBack: number) => (await new ExplainStore(stores.database).facts({ jobName: 'new', fireTime: secondsAgo(secondsBack) })).elsewhere;
+
+  it('is found there; what never ran there is not', async () => {
+    await ran(60, [60, 50]);
+    await skipped(40);
+    expect([await elsewhere(60), await elsewhere(40), await elsewhere(20)]).toEqual(['job', null, null]);
+    expect((await facts(60)).elsewhere).toBeNull();
+  });
+});
+
 describe('what was skipped for an overlap', () => {
   it.each(['overlap', 'overlap: the queue is full'])('names the run that was in its way: %s', async (reason) => {
     await ran(100, [100, 90]);

@@ -68,6 +68,25 @@ describe('a pause', () => {
     ]);
   });
 
+  it.each(['pause', 'disable'])('lets what waits wait, also when it was seen before: %s', async (hold) => {
+    await manual.add(A_RUN, OPS);
+    const [seen] = await stores.reaper.waiting([KNOWN], 10);
+    await (hold === 'pause' ? pauses.pause('job', null, OPS) : pauses.setEnabled('job', false, OPS));
+    expect(await stores.reaper.waiting([KNOWN], 10)).toEqual([]);
+    expect(await stores.reaper.outlook(['job'])).toMatchObject({ nextAttempt: null });
+    expect((await stores.claims.claimWaiting([{ ...seen!, overlap: 'forbid', leaseMs: 1_000, flag: 'exports' }], 'B')).answers).toEqual([]);
+    await (hold === 'pause' ? pauses.resume('job', OPS) : pauses.setEnabled('job', true, OPS));
+    expect(await claimWaiting()).toHaveLength(1);
+  });
+
+  it('that has run out holds back nothing that waits', async () => {
+    await manual.add(A_RUN, OPS);
+    await stores.test.query(`update job_schedule set paused_at = now() - interval '1 hour', paused_until = now() + interval '1 hour'`);
+    expect(await claimWaiting()).toEqual([]);
+    await stores.test.query(`update job_schedule set paused_until = now() - interval '1 minute'`);
+    expect(await claimWaiting()).toHaveLength(1);
+  });
+
   it('may end by itself, and never in the past', async () => {
     const until = new Date(Date.now() + 3_600_000);
     expect((await pauses.pause('job', until, OPS)).until).toEqual(until);
@@ -202,8 +221,8 @@ describe('a flag', () => {
   it('is listed with the jobs that name it, and with who changed it', async () => {
     await flags.set('other', false, OPS);
     expect(await flags.list()).toMatchObject([
-      { name: 'exports', on: true, changedBy: null, jobs: ['job'] },
-      { name: 'other', on: false, changedBy: 'ops', reason: 'because', jobs: [] },
+      { name: 'exports', onInTable: true, changedBy: null, jobs: ['job'] },
+      { name: 'other', onInTable: false, changedBy: 'ops', reason: 'because', jobs: [] },
     ]);
     expect(await stores.test.query('select action, details from job_actions')).toEqual([{ action: 'set-flag', details: { flag: 'other', on: false } }]);
   });
@@ -268,6 +287,15 @@ describe('run now', () => {
     await stores.test.query(`update job_runs set status = 'done' where status = 'running'`);
     expect(await claimWaiting()).toHaveLength(1);
     expect(await claimWaiting()).toEqual([]);
+  });
+
+  it('runs beside what is under way when whoever asks says so, however often', async () => {
+    expect(await claim(1)).toMatchObject({ verdict: 'claimed' });
+    for (const _ of [1, 2]) await manual.add({ ...A_RUN, overlap: 'allow' }, OPS);
+    expect(await claimWaiting()).toMatchObject([{ verdict: 'claimed', beside: true }, { verdict: 'claimed', beside: true }]);
+    // What is due is not held up by them either.
+    await stores.test.query(`update job_runs set status = 'done' where not beside`);
+    expect(await claim(0)).toMatchObject({ verdict: 'claimed' });
   });
 
   it('B38: waits for a claim that is being written, and is refused because of it', async () => {

@@ -36,6 +36,26 @@ async function stored(name = 'job') {
 const decidedSince = (seconds: number, name = 'job') =>
   stores.test.query('update job_schedule set effective_from = $1, decided_until = $1 where name = $2', [secondsAgo(seconds), name]);
 
+describe('an active backfill of a job that is renamed', () => {
+  it('goes on under the new name, and back with a rollback; one that is over stays what it was', async () => {
+    const asked = { jobName: 'job', from: secondsAgo(100), to: secondsAgo(50), maxConcurrent: 1, beside: false, replay: false, total: 5, requestedBy: null, reason: null };
+    await stores.test.query('delete from job_backfills');
+    await starts('old-1', [OLD]);
+    const [active, over] = [await stores.backfills.create(asked), await stores.backfills.create(asked)];
+    await stores.cancels.cancel(over, 'job', null, null);
+    await stores.instances.leave('old-1');
+    await starts('new-1', [RENAMED]);
+    expect(await takeOver('new-1', RENAMED)).not.toEqual([]);
+    expect(await stores.backfills.active(['new-name'])).toEqual([{ id: active, jobName: 'new-name' }]);
+    expect((await stores.backfills.find(over))!.jobName).toBe('job');
+    expect((await stores.feeds.feed(active, RENAMED))!.queued).toHaveLength(1);
+    await stores.instances.leave('new-1');
+    await starts('old-2', [OLD]);
+    await takeOver('old-2', OLD);
+    expect(await stores.backfills.active(['job'])).toEqual([{ id: active, jobName: 'job' }]);
+  });
+});
+
 describe('two versions of an expression', () => {
   it('the one that was there holds while a live instance declares it, and changes once when the last is gone', async () => {
     await starts('old-1', [OLD]);

@@ -3,12 +3,13 @@ import { KnownJobs } from '../discovery/known-jobs.js';
 import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
 import { backlogRoom } from '../domain/backlog-room.js';
 import type { JobDefinition } from '../domain/job-definition.js';
-import { ClaimService } from '../execution/claim.service.js';
+import { ClaimService, type Candidate } from '../execution/claim.service.js';
 import { ExecutorService } from '../execution/executor.service.js';
 import { InFlightRuns } from '../execution/in-flight-runs.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { DatabaseTime } from '../runtime/database-time.js';
-import { Timelines } from '../scheduling/timelines.js';
+import { ContestedPlaces, contestedBy, isBacklog, isOlder, placesOf } from './contested-places.js';
+import { Timelines } from './timelines.js';
 import { ReaperStore, type StartableRun } from '../store/reaper.store.js';
 
 /**
@@ -17,6 +18,8 @@ import { ReaperStore, type StartableRun } from '../store/reaper.store.js';
  */
 @Injectable()
 export class WaitingRuns {
+  private readonly places = new ContestedPlaces();
+
   constructor(
     @Inject(SCHEDULER_OPTIONS) private readonly options: ResolvedSchedulerOptions,
     private readonly jobs: KnownJobs,
@@ -30,17 +33,32 @@ export class WaitingRuns {
 
   /** @returns how many were started */
   async start(): Promise<number> {
+    return this.startThose(this.startable());
+  }
+
+  /**
+   * Starts what has waited longer than these for a place that both want: in a concurrency group, or among the runs that a job
+   * allows beside each other. Where more comes due than there are places, what waits would never have one else.
+   */
+  async startBefore(due: readonly Candidate[]): Promise<void> {
+    const contested = contestedBy(due);
+    if (contested.size === 0) return;
+    const jobs = new Map([...this.startable()].filter(([, job]) => contested.has(placesOf(job) ?? '')));
+    await this.startThose(jobs, (run, job) => isOlder(run, job, contested));
+  }
+
+  private async startThose(jobs: ReadonlyMap<string, JobDefinition>, isNext: (run: StartableRun, job: JobDefinition) => boolean = () => true): Promise<number> {
     const slots = this.options.maxConcurrentRuns;
     const room = slots - this.runs.taken;
-    if (room <= 0) return 0;
-    const jobs = this.startable();
+    if (room <= 0 || jobs.size === 0) return 0;
     const { nextDueAt } = this.timelines;
     const slotNeededAt = slots === 1 ? instant(nextDueAt) : null;
-    const waiting = await this.store.waiting(
-      [...jobs.values()].map((job) => ({ ...job, nextDueAt: this.nextDueOf(job) })),
+    const found = await this.store.waiting(
+      [...jobs.values()].map((job) => ({ ...job, nextDueAt: this.nextDueOf(job), backlogStartedAt: instant(this.places.backlogStartedAt(job) ?? Infinity) })),
       room,
       slotNeededAt,
     );
+    const waiting = found.filter((run) => isNext(run, jobs.get(run.jobName)!));
     const backlog = backlogRoom(slots, this.runs.taken, nextDueAt - this.time.now());
     // Live ones come first: what is behind them has the room that they leave.
     const fitting = waiting.slice(0, Math.max(0, slots - this.runs.taken)).filter((run, index) => !isBacklog(run) || index < backlog);
@@ -50,6 +68,7 @@ export class WaitingRuns {
         jobs,
       );
       this.executor.start(owned);
+      this.places.started(owned.map(({ jobName, trigger }) => ({ job: jobs.get(jobName)!, trigger })), this.time.now());
       return owned.length;
     });
   }
@@ -73,7 +92,3 @@ function instant(millis: number): Date | null {
   return millis === Infinity ? null : new Date(millis);
 }
 
-/** What a person asks for now is none: it may have the last slot, like what the schedule says. */
-function isBacklog({ trigger }: StartableRun): boolean {
-  return trigger === 'catch-up' || trigger === 'backfill';
-}

@@ -1,0 +1,46 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
+import { loopListener } from '../events/loop-listener.js';
+import { SchedulerEvents } from '../events/scheduler-events.js';
+import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
+import { Loop } from '../runtime/loop.js';
+import { PruneStore } from '../store/prune.store.js';
+
+/** A start has more urgent things to do. */
+const FIRST_AFTER_MS = 60_000;
+const EVERY_MS = 6 * 3_600_000;
+const NEXT_BATCH_AFTER_MS = 1_000;
+const MAX_RETRY_MS = 60_000;
+const AT_ONCE = 1_000;
+
+/** What was told is asked for again within `repeatAfter`; a month besides is for people. */
+const ALERTS_KEPT_MS = 30 * 86_400_000;
+
+/** Forgets what operators did and what was told, when it is old: a few times a day, in batches, on whichever replica comes first. */
+@Injectable()
+export class PruningService {
+  private readonly loop: Loop;
+
+  constructor(
+    @Inject(SCHEDULER_OPTIONS) private readonly options: Pick<ResolvedSchedulerOptions, 'keepActionsMs' | 'alerts'>,
+    private readonly store: PruneStore,
+    events: SchedulerEvents,
+  ) {
+    this.loop = new Loop(() => this.prune(), { maxSleepMs: EVERY_MS, maxRetryMs: MAX_RETRY_MS, ...loopListener(events, 'pruning') });
+  }
+
+  start(): void {
+    this.loop.start(FIRST_AFTER_MS);
+  }
+
+  async stop(): Promise<void> {
+    await this.loop.stop();
+  }
+
+  /** One pass. @returns milliseconds to the next */
+  async prune(): Promise<number> {
+    const { keepActionsMs, alerts } = this.options;
+    const kept = { actionsMs: keepActionsMs, alertsMs: ALERTS_KEPT_MS + alerts.repeatAfterMs };
+    return (await this.store.prune(kept, AT_ONCE)) ? NEXT_BATCH_AFTER_MS : EVERY_MS;
+  }
+}
