@@ -27,6 +27,7 @@ export class FakedTicker {
       { claimDue } as never,
       { start: () => {} } as never,
       { wake: () => {} } as never,
+      { startBefore: async () => {} } as never,
       { taken: 0, reserving: (_places: number, work: () => Promise<unknown>) => work(), lingers: () => false } as never,
       { now: () => this.now } as never,
       { emit: () => {} } as never,

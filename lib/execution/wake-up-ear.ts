@@ -1,6 +1,7 @@
 import type { Client, Notification } from 'pg';
 import { EVERY_WAKE_UP, readWakeUp, type WakeUp } from '../domain/wake-up.js';
 import { monotonicNow } from '../runtime/monotonic.js';
+import { sessionOf } from '../store/pg-session.js';
 
 /** What is heard goes on after a random time of up to this, in milliseconds: all instances hear it in the same moment. */
 const SPREAD_MS = 50;
@@ -37,7 +38,8 @@ export class WakeUpEar {
   /** Listens on a new connection; after a former one, something may have been said meanwhile. */
   async listenOn(client: Client, patienceMs: number): Promise<void> {
     client.on('notification', (notification) => this.hear(notification));
-    if (await isOwnSession(client, patienceMs)) {
+    // Behind a pooler whoever listens is somebody else a moment later.
+    if ((await sessionOf(client, patienceMs)).isOwn) {
       await client.query({ text: `listen ${this.channel}`, query_timeout: patienceMs } as { text: string });
       if (this.mayHaveMissed) this.note(EVERY_WAKE_UP);
       this.mayHaveMissed = true;
@@ -69,13 +71,4 @@ export class WakeUpEar {
     this.heard.clear();
     this.tell(wakeUps);
   }
-}
-
-/**
- * Behind a pooler that gives each transaction another connection of the server, whoever listens there is somebody else a
- * moment later. It gives its clients numbers of its own, which are not those of the server's processes.
- */
-async function isOwnSession(client: Client, patienceMs: number): Promise<boolean> {
-  const { rows } = await client.query<{ pid: number }>({ text: 'select pg_backend_pid() as pid', query_timeout: patienceMs } as { text: string });
-  return rows[0]!.pid === (client as unknown as { processID: number | null }).processID;
 }

@@ -1,9 +1,13 @@
 /** What pg offers on a connection for statements that carry their values in their text. */
 export interface PgSession {
-  /** Of the server process, as the connection was told when it began. */
-  readonly processID: number | null;
   query(text: string): Promise<PgResult | PgResult[]>;
   escapeLiteral(text: string): string;
+}
+
+/** Of the server process, as the connection was told when it began; pg does not declare it. */
+interface NumberedClient {
+  readonly processID: number | null;
+  query(query: { text: string; query_timeout?: number }): Promise<PgResult | PgResult[]>;
 }
 
 interface PgResult {
@@ -33,23 +37,29 @@ export interface SessionFacts {
 /** The plan of a prepared statement is made for the tables as they are then, and made anew after so long, in milliseconds. */
 const PLAN_FOR_MS = 60_000;
 
-const sessions = new WeakMap<PgSession, Promise<SessionFacts>>();
+const sessions = new WeakMap<object, Promise<SessionFacts>>();
 
 /** Until when each is good, by the monotonic clock. */
 const prepared = new WeakMap<PgSession, Map<string, number>>();
 
-export function sessionOf(client: PgSession): Promise<SessionFacts> {
+/**
+ * Asks once for each connection.
+ * @param client pg's
+ * @param patienceMs how long to wait for the answer; as long as the client does, if it is left out
+ */
+export function sessionOf(client: object, patienceMs?: number): Promise<SessionFacts> {
   let facts = sessions.get(client);
   if (!facts) {
-    facts = look(client);
+    facts = look(client as NumberedClient, patienceMs);
     facts.catch(() => sessions.delete(client));
     sessions.set(client, facts);
   }
   return facts;
 }
 
-async function look(client: PgSession): Promise<SessionFacts> {
-  const { rows } = [await client.query(`select pg_backend_pid() as pid, current_setting('default_transaction_isolation') as isolation`)].flat()[0]!;
+async function look(client: NumberedClient, patienceMs?: number): Promise<SessionFacts> {
+  const text = `select pg_backend_pid() as pid, current_setting('default_transaction_isolation') as isolation`;
+  const { rows } = [await client.query({ text, ...(patienceMs !== undefined && { query_timeout: patienceMs }) })].flat()[0]!;
   const { pid, isolation } = rows[0] as { pid: number; isolation: string };
   const isOwn = pid === client.processID;
   return { isOwn, isReadCommitted: isOwn && isolation === 'read committed' };

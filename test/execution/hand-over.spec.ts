@@ -11,6 +11,7 @@ import { RunContext } from '../../lib/execution/run-context.js';
 import { RunEndings } from '../../lib/execution/run-endings.service.js';
 import type { Ending } from '../../lib/store/job-run.store.js';
 import { aJob } from '../support/job.js';
+import { endsAlone } from '../support/ends-alone.js';
 import { aRun } from '../support/run.js';
 
 interface Story {
@@ -39,7 +40,7 @@ async function execute(handler: (story: Story) => Promise<unknown>, status: 'que
       throw new Error('It has ended already.');
     },
   };
-  const endings = new RunEndings(store as never, events);
+  const endings = new RunEndings(store as never, endsAlone(store), events);
   const job = { definition: aJob('job', '* * * * *'), handler: (run: CronRun) => handler({ run, here: runs.list()[0]!, runs, told, forgotten }) };
   const executor = new ExecutorService(
     { get: () => job } as never,

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
 import type { DataSource } from 'typeorm';
 import { inOneMessage } from '../../lib/store/one-message.js';
-import { sessionOf, type PgSession } from '../../lib/store/pg-session.js';
+import { sessionOf } from '../../lib/store/pg-session.js';
 import { openStores, type Stores } from '../support/stores.js';
 
 let stores: Stores;
@@ -57,7 +57,7 @@ describe('statements in one message', () => {
   it('are not prepared behind a pooler, where the next message may meet another session', async () => {
     await onOne(
       async (dataSource, client) => {
-        expect(await sessionOf(client as unknown as PgSession)).toEqual({ isOwn: false, isReadCommitted: false });
+        expect(await sessionOf(client)).toEqual({ isOwn: false, isReadCommitted: false });
         expect(await inOneMessage(dataSource, [HELLO])).toMatchObject([{ name: "O'Neill", isolation: 'read committed' }]);
         expect(await prepared(client)).toBe(0);
         expect((await client.query('show plan_cache_mode')).rows).toEqual([{ plan_cache_mode: 'auto' }]);

@@ -1,0 +1,6 @@
+import { EndWriter } from '../../lib/execution/end-writer.js';
+
+/** Writes each end by itself, to a store that the test makes up. */
+export function endsAlone(store: object): EndWriter {
+  return new EndWriter(store as never, {} as never);
+}
