@@ -14,8 +14,10 @@ import { SchedulerEvents } from './events/scheduler-events.js';
 import { Cancellations } from './execution/cancellations.js';
 import { ClaimService } from './execution/claim.service.js';
 import { ExecutorService } from './execution/executor.service.js';
+import { ExternalEffects } from './execution/external-effects.js';
 import { FlagAnswers } from './execution/flag-answers.js';
 import { HeartbeatService } from './execution/heartbeat.service.js';
+import { IdempotencyKeys } from './execution/idempotency-keys.js';
 import { InFlightRuns } from './execution/in-flight-runs.js';
 import { ReceiptService } from './execution/receipt.service.js';
 import { RunContext } from './execution/run-context.js';
@@ -31,6 +33,7 @@ import { SchedulerLifecycle } from './lifecycle/scheduler.lifecycle.js';
 import { SingleModule } from './lifecycle/single-module.js';
 import { SchedulerLogger } from './logging/scheduler-logger.js';
 import { ClockWatchService } from './maintenance/clock-watch.service.js';
+import { CutOffCalls } from './maintenance/cut-off-calls.service.js';
 import { DatabaseWatch } from './maintenance/database-watch.service.js';
 import { OverdueService } from './maintenance/overdue.service.js';
 import { PartitionsService } from './maintenance/partitions.service.js';
@@ -42,6 +45,7 @@ import { DeadLetters } from './operations/dead-letters.service.js';
 import { Explanations } from './operations/explanations.service.js';
 import { FireTimes } from './operations/fire-times.service.js';
 import { Flags } from './operations/flags.service.js';
+import { InDoubt } from './operations/in-doubt.service.js';
 import { Inventory } from './operations/inventory.service.js';
 import { ManualRuns } from './operations/manual-runs.service.js';
 import { Overrides } from './operations/overrides.service.js';
@@ -99,6 +103,8 @@ const SERVICES: Provider[] = [
   InFlightRuns,
   RunContext,
   RunEndings,
+  IdempotencyKeys,
+  ExternalEffects,
   TimeLimits,
   LostClaims,
   FlagAnswers,
@@ -120,6 +126,7 @@ const SERVICES: Provider[] = [
   DeadLetters,
   DatabaseWatch,
   OverdueService,
+  CutOffCalls,
   AlertsService,
   SchedulerLogger,
   SingleModule,
@@ -132,7 +139,7 @@ const SERVICES: Provider[] = [
 ];
 
 /** What operators do, one idea each. */
-const OPERATIONS = [FireTimes, Pauses, Overrides, Flags, Skips, ManualRuns, Cancels, Explanations, Inventory];
+const OPERATIONS = [FireTimes, Pauses, Overrides, Flags, Skips, ManualRuns, Cancels, Explanations, Inventory, InDoubt];
 
 /** Scheduled work inside the application, on every replica, once per occurrence. Import it once, in the root module. */
 @Module({})

@@ -11,6 +11,8 @@ export interface CronRunFacts {
   readonly trigger: RunTrigger;
   readonly data: unknown;
   readonly signal: AbortSignal;
+  /** What idempotency keys are made with. @default '' in a run that a test makes */
+  readonly secret?: string;
   /** Asked at each look: the heartbeat moves it. */
   readonly leaseUntil: () => Date;
 }
@@ -59,9 +61,10 @@ export class CronRun {
 
   /**
    * A key for one effect on one entity in this occurrence, for services that drop repeated requests (Stripe's
-   * `Idempotency-Key`, a mail's `Message-ID`): the same on every attempt and every replica.
+   * `Idempotency-Key`, a mail's `Message-ID`): the same on every attempt and every replica, and for nobody else to guess.
+   * `ReceiptService.onceExternal` gives its call this key.
    */
-  idempotencyKey(entity: string | number, effect: string = DEFAULT_EFFECT): string {
-    return idempotencyKey(this, String(entity), effect);
+  idempotencyKey(entity: string | number | bigint, effect: string = DEFAULT_EFFECT): string {
+    return idempotencyKey(this.#facts.secret ?? '', this, String(entity), effect);
   }
 }

@@ -11,6 +11,7 @@ import { DatabaseTime } from '../runtime/database-time.js';
 import { monotonicNow } from '../runtime/monotonic.js';
 import { CronRun } from '../domain/cron-run.js';
 import { HeartbeatService } from './heartbeat.service.js';
+import { IdempotencyKeys } from './idempotency-keys.js';
 import { InFlightRun, InFlightRuns } from './in-flight-runs.js';
 import { RunContext } from './run-context.js';
 import { RunEndings } from './run-endings.service.js';
@@ -26,6 +27,7 @@ export class ExecutorService {
     private readonly endings: RunEndings,
     private readonly time: DatabaseTime,
     private readonly events: SchedulerEvents,
+    private readonly keys: IdempotencyKeys,
   ) {}
 
   /** Starts the handlers of runs whose lease still holds; returns at once. */
@@ -120,6 +122,7 @@ export class ExecutorService {
       trigger,
       data: run.owned.data ?? definition.data,
       signal: run.signal,
+      secret: this.keys.secret,
       leaseUntil: () => run.leaseUntil,
     });
   }

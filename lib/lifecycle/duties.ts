@@ -4,6 +4,7 @@ import type { SchedulerEvent } from '../events/scheduler-event.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import { HeartbeatService } from '../execution/heartbeat.service.js';
 import { ClockWatchService } from '../maintenance/clock-watch.service.js';
+import { CutOffCalls } from '../maintenance/cut-off-calls.service.js';
 import { OverdueService } from '../maintenance/overdue.service.js';
 import { PartitionsService } from '../maintenance/partitions.service.js';
 import { ReaperService } from '../maintenance/reaper.service.js';
@@ -32,6 +33,7 @@ export class Duties {
     private readonly partitions: PartitionsService,
     private readonly clockWatch: ClockWatchService,
     private readonly overdue: OverdueService,
+    private readonly cutOffCalls: CutOffCalls,
     private readonly heartbeat: HeartbeatService,
     private readonly events: SchedulerEvents,
   ) {}
@@ -41,14 +43,14 @@ export class Duties {
     await this.partitions.makeReady();
     await this.heartbeat.start();
     this.wakeUps = this.events.subscribe((event) => this.wake(event));
-    const duties = [this.partitions, this.follower, this.watermarks, this.clockWatch, this.overdue, this.reaper, this.catchUps, this.backfills, this.ticker];
+    const duties = [this.partitions, this.follower, this.watermarks, this.clockWatch, this.overdue, this.cutOffCalls, this.reaper, this.catchUps, this.backfills, this.ticker];
     for (const duty of duties) duty.start();
   }
 
   /** Claims nothing more, whatever is still running. */
   async stopClaiming(): Promise<void> {
     this.wakeUps?.unsubscribe();
-    const duties = [this.ticker, this.catchUps, this.backfills, this.reaper, this.partitions, this.follower, this.clockWatch, this.overdue];
+    const duties = [this.ticker, this.catchUps, this.backfills, this.reaper, this.partitions, this.follower, this.clockWatch, this.overdue, this.cutOffCalls];
     await Promise.all(duties.map((duty) => duty.stop()));
   }
 
@@ -65,6 +67,7 @@ export class Duties {
 
   /** What an event of this instance makes due. */
   private wake(event: SchedulerEvent): void {
+    this.cutOffCalls.hear(event);
     switch (event.type) {
       case 'run.failed':
         this.reaper.wakeWithin(event.retryInMs);

@@ -8,7 +8,9 @@ import { ClaimStore } from './claim.store.js';
 import { DeadLetterBulkStore } from './dead-letter-bulk.store.js';
 import { DeadLetterStore } from './dead-letter.store.js';
 import { ExplainStore } from './explain.store.js';
+import { ExternalReceiptStore } from './external-receipt.store.js';
 import { FlagStore } from './flag.store.js';
+import { InDoubtStore } from './in-doubt.store.js';
 import { InventoryStore } from './inventory.store.js';
 import { JobInstanceStore } from './job-instance.store.js';
 import { JobRun } from './job-run.entity.js';
@@ -21,6 +23,7 @@ import { PartitionStore } from './partition.store.js';
 import { PauseStore } from './pause.store.js';
 import { ReaperStore } from './reaper.store.js';
 import { Receipt } from './receipt.entity.js';
+import { ReceiptSecretStore } from './receipt-secret.store.js';
 import { ReceiptStore } from './receipt.store.js';
 import { RunTimeJobStore } from './run-time-job.store.js';
 import { SchedulerDatabase } from './scheduler-database.js';
@@ -39,6 +42,9 @@ export const STORE_PROVIDERS: Provider[] = [
     JobRunStore,
     ReaperStore,
     ReceiptStore,
+    ReceiptSecretStore,
+    ExternalReceiptStore,
+    InDoubtStore,
     BackfillStore,
     BackfillCancelStore,
     DeadLetterStore,

@@ -33,6 +33,7 @@ describe('G12 a claim that comes back after its lease has ended', () => {
       endings as never,
       { now: () => Date.now() } as never,
       events,
+      { secret: '' } as never,
     );
     executor.start([aRun({ leaseDeadline: monotonicNow() + leftMs })]);
     await runs.drained(1_000);
@@ -54,7 +55,7 @@ describe('a handler that was told to stop', () => {
     const written: Outcome[] = [];
     const endings = { write: async (_run: InFlightRun, outcome: Outcome) => void written.push(outcome) };
     const heartbeat = { watch: () => {}, forget: () => {} };
-    const executor = new ExecutorService({ get: () => job } as never, runs, heartbeat as never, new RunContext(), endings as never, { now: () => Date.now() } as never, events);
+    const executor = new ExecutorService({ get: () => job } as never, runs, heartbeat as never, new RunContext(), endings as never, { now: () => Date.now() } as never, events, { secret: '' } as never);
     executor.start([aRun()]);
     await runs.drained(1_000);
     return { outcome: written[0], told };
