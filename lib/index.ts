@@ -47,7 +47,7 @@ export type {
   PostgresConnection,
 } from './options/scheduler-options.js';
 export type { Duration } from './domain/duration.js';
-export type { Explanation, ExplainedStart, ExplanationKind } from './domain/explanation-facts.js';
+export type { CallInDoubt, Explanation, ExplainedStart, ExplanationKind } from './domain/explanation-facts.js';
 export type { FeatureFlags } from './options/feature-flags.js';
 export type { Operator } from './options/operator.js';
 export type { Cancelled } from './store/cancel.store.js';

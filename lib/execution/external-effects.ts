@@ -115,8 +115,9 @@ export class ExternalEffects {
     }
     const { jobName, fireTime, attempt } = run.owned;
     const closed = await this.persist(run, () => this.write(plan.slots, (manager) => this.store.close(manager, run.owned, key, storableJson(result))));
-    if (!closed) throw this.refused(run, key);
+    if (closed === 'refused') throw this.refused(run, key);
     this.events.emit({ type: 'receipt.written', jobName, fireTime, attempt, ...key });
+    if (closed === 'late') throw this.lost(run);
     return result;
   }
 
@@ -160,6 +161,10 @@ export class ExternalEffects {
   private refused(run: InFlightRun, key: ReceiptKey): LeaseLostError {
     const { jobName, fireTime, attempt } = run.owned;
     this.events.emit({ type: 'receipt.refused', jobName, fireTime, attempt, ...key });
+    return this.lost(run);
+  }
+
+  private lost(run: InFlightRun): LeaseLostError {
     this.runs.lose(run, 'taken over');
     return run.leaseLost ?? new LeaseLostError(run.owned, 'taken over');
   }

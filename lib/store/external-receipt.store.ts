@@ -158,10 +158,11 @@ export class ExternalReceiptStore {
   /**
    * The call has been answered. Asked again, because the answer to this was lost, it finds what it has written.
    * @param result JSON, or null to keep none
-   * @returns false when the call was made again since, or a person has decided about it
+   * @returns `late` when it is kept, and the run is no longer ours; `refused` when the call was made again since, or a person
+   * has decided about it
    */
-  async close(manager: EntityManager, run: OwnedRun, key: ReceiptKey, result: string | null): Promise<boolean> {
-    const closed = await queryOn(manager)(
+  async close(manager: EntityManager, run: OwnedRun, key: ReceiptKey, result: string | null): Promise<'closed' | 'late' | 'refused'> {
+    const [closed] = await queryOn(manager)<{ owned: boolean }>(
       `update ${this.database.tables.receipts}
        set    state = 'done',
               result = $7::jsonb,
@@ -170,10 +171,13 @@ export class ExternalReceiptStore {
        where  ${OWN_CALL}
        and    state in ('open', 'in_doubt', 'done')
        and    resolved_by is null
-       returning 1`,
+       returning exists (
+         select from ${this.database.tables.jobRuns}
+         where  ${OWNED}) as owned`,
       [...fenceOf(run), key.entity, key.effect, result],
     );
-    return closed.length === 1;
+    if (!closed) return 'refused';
+    return closed.owned ? 'closed' : 'late';
   }
 
   /**

@@ -29,8 +29,8 @@ export interface ResolvedEffects {
   readonly left: number;
 }
 
-/** SQL for: nobody will find out by itself. What is open goes on with its run, while that has an attempt or will have one. */
-const IN_DOUBT = `(receipt.state = 'in_doubt' or receipt.state = 'open' and coalesce(run.status, 'gone') not in ('queued', 'running', 'failed', 'orphaned'))`;
+/** SQL for: of a `receipt` and its `run`, nobody will find out by itself what came of the call. What is open goes on with its run, while that has an attempt or will have one. */
+export const IN_DOUBT = `(receipt.state = 'in_doubt' or receipt.state = 'open' and coalesce(run.status, 'gone') not in ('queued', 'running', 'failed', 'orphaned'))`;
 
 /** SQL for: one that the first seven parameters ask for. */
 const MATCHES = `${IN_DOUBT}

@@ -62,11 +62,11 @@ describe('G4 a receipt of a call', () => {
   it('is open before the call, and done with its answer after it', async () => {
     expect(await open(first)).toEqual({ kind: 'opened', idempotencyKey: 'the-key', again: false });
     expect(await receipt()).toMatchObject({ state: 'open', attempt: 1, claimed_by: 'A' });
-    expect(await close(first)).toBe(true);
+    expect(await close(first)).toBe('closed');
     expect(await receipt()).toMatchObject({ state: 'done', result: 'answer' });
     expect(await open(first)).toEqual({ kind: 'there', result: 'answer' });
     // Asked again, because the answer to the first was lost.
-    expect(await close(first)).toBe(true);
+    expect(await close(first)).toBe('closed');
   });
 
   it('of an earlier attempt is parked, once, and stays a person’s', async () => {
@@ -93,12 +93,13 @@ describe('G4 a receipt of a call', () => {
   it('is opened again by nobody who lost the run while it waited for the row', async () => {
     await open(first);
     await stores.test.query(`update receipts set state = 'undone'`);
-    let letGo!: () => void;
-    const held = new Promise<void>((resolve) => (letGo = resolve));
+    const { held, letGo, opened: locked, haveOpened: haveLocked } = gates();
     const holder = transaction(async (manager) => {
       await manager.query('select from receipts for update');
+      haveLocked();
       await held;
     });
+    await locked;
     const late = open(first);
     await blocked(stores.test, 1);
     await endLease();
@@ -109,12 +110,13 @@ describe('G4 a receipt of a call', () => {
   });
 
   it('waits for one that is being opened, and finds it open', async () => {
-    let letGo!: () => void;
-    const held = new Promise<void>((resolve) => (letGo = resolve));
+    const { held, letGo, opened, haveOpened } = gates();
     const opening = transaction(async (manager) => {
       await calls.open(manager, first, KEY, 'the-key', 'park');
+      haveOpened();
       await held;
     });
+    await opened;
     const second = open(first);
     await blocked(stores.test, 1);
     letGo();
@@ -164,7 +166,7 @@ describe('G3 what comes of a call, known only to an attempt that has lost the ru
     await open(first);
     const next = await takenOver();
     await open(next);
-    expect(await close(first)).toBe(true);
+    expect(await close(first)).toBe('late');
     expect(await receipt()).toMatchObject({ state: 'done', attempt: 1, result: 'answer' });
   });
 
@@ -172,12 +174,12 @@ describe('G3 what comes of a call, known only to an attempt that has lost the ru
     await open(first);
     const next = await takenOver();
     await open(next, 'resend');
-    expect(await close(first, '"of the first"')).toBe(false);
+    expect(await close(first, '"of the first"')).toBe('refused');
     await transaction((manager) => calls.takeBack(manager, first, KEY, ERROR));
     expect(await transaction((manager) => calls.doubt(manager, first, KEY, ERROR, 'park'))).toBe(false);
     expect(await receipt()).toMatchObject({ state: 'open', attempt: 2, error: null });
-    expect(await close(next, '"of the second"')).toBe(true);
-    expect(await close(first, '"of the first"')).toBe(false);
+    expect(await close(next, '"of the second"')).toBe('closed');
+    expect(await close(first, '"of the first"')).toBe('refused');
     expect(await receipt()).toMatchObject({ result: 'of the second' });
   });
 
@@ -185,7 +187,7 @@ describe('G3 what comes of a call, known only to an attempt that has lost the ru
     await open(first);
     await open(await takenOver());
     await doubts.resolve({ ...ANYTHING, jobName: 'job' }, 10, as, null, ANNA);
-    expect(await close(first)).toBe(false);
+    expect(await close(first)).toBe('refused');
     expect(await receipt()).toMatchObject({ state: as, result: null, resolved_by: 'anna' });
   });
 });
