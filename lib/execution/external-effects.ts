@@ -14,7 +14,7 @@ import { monotonicNow } from '../runtime/monotonic.js';
 import { ExternalReceiptStore, type CallAnswer } from '../store/external-receipt.store.js';
 import { PartitionStore } from '../store/partition.store.js';
 import type { ReceiptKey } from '../store/receipt.store.js';
-import { inReceiptTransaction } from '../store/receipt-transaction.js';
+import { inReceiptTransaction, onReceiptConnection } from '../store/receipt-transaction.js';
 import { SchedulerDatabase } from '../store/scheduler-database.js';
 import { IdempotencyKeys } from './idempotency-keys.js';
 import { InFlightRuns, type InFlightRun } from './in-flight-runs.js';
@@ -95,10 +95,9 @@ export class ExternalEffects {
 
   private open<Answer>(run: InFlightRun, key: ReceiptKey, { policy, slots }: CallPlan<Answer>): Promise<CallAnswer> {
     const idempotencyKey = this.keys.of(run.owned, key.entity, key.effect);
-    return this.partitions.makingSure(
-      () => [run.owned.fireTime],
-      () => this.write(slots, (manager) => this.store.open(manager, run.owned, key, idempotencyKey, policy)),
-    );
+    const opening = async () =>
+      inReceiptTransaction(await this.database.receipts(), (manager, bounded) => bounded(this.store.open(manager, run.owned, key, idempotencyKey, policy)));
+    return this.partitions.makingSure(() => [run.owned.fireTime], () => slots.run(opening));
   }
 
   private async call<Answer>(run: InFlightRun, key: ReceiptKey, plan: CallPlan<Answer>, idempotencyKey: string): Promise<Answer> {
@@ -114,7 +113,7 @@ export class ExternalEffects {
       throw error;
     }
     const { jobName, fireTime, attempt } = run.owned;
-    const closed = await this.persist(run, () => this.write(plan.slots, (manager) => this.store.close(manager, run.owned, key, storableJson(result))));
+    const closed = await this.persist(run, plan.slots, (manager) => this.store.close(manager, run.owned, key, storableJson(result)));
     if (closed === 'refused') throw this.refused(run, key);
     this.events.emit({ type: 'receipt.written', jobName, fireTime, attempt, ...key });
     if (closed === 'late') throw this.lost(run);
@@ -130,22 +129,21 @@ export class ExternalEffects {
   private async failed<Answer>(run: InFlightRun, key: ReceiptKey, { policy, notDone, slots }: CallPlan<Answer>, thrown: unknown): Promise<void> {
     const error = { ...describeError(thrown), stack: null };
     const isUndone = surely(thrown, notDone);
-    const written = this.persist(run, () =>
-      this.write<boolean>(slots, (manager) => (isUndone ? this.store.takeBack(manager, run.owned, key, error) : this.store.doubt(manager, run.owned, key, error, policy))),
+    const written = this.persist<boolean>(run, slots, (manager) =>
+      isUndone ? this.store.takeBack(manager, run.owned, key, error) : this.store.doubt(manager, run.owned, key, error, policy),
     );
     // What the call threw is what the handler is told. A receipt that stays open is in doubt by itself.
     if (await written.catch(() => false)) this.tellInDoubt(run, key, run.owned.attempt, error);
   }
 
-  private write<Result>(slots: Slots, work: (manager: EntityManager) => Promise<Result>): Promise<Result> {
-    return slots.run(async () => inReceiptTransaction(await this.database.receipts(), (manager, bounded) => bounded(work(manager))));
-  }
-
-  /** What came of a call and could not be written would be in doubt: it is tried again for as long as the lease holds. */
-  private async persist<Result>(run: InFlightRun, write: () => Promise<Result>): Promise<Result> {
+  /**
+   * Writes what came of a call; tried again for as long as the lease holds, or it would be in doubt. One statement without a
+   * transaction around it: a process that is frozen at any moment of it keeps the receipt from nobody.
+   */
+  private async persist<Result>(run: InFlightRun, slots: Slots, write: (manager: EntityManager) => Promise<Result>): Promise<Result> {
     for (let wait = FIRST_RETRY_MS, failures = 1; ; wait = Math.min(wait * 2, LONGEST_RETRY_MS), failures++) {
       try {
-        return await write();
+        return await slots.run(async () => onReceiptConnection(await this.database.receipts(), ({ manager }, bounded) => bounded(write(manager))));
       } catch (error) {
         this.events.emit({ type: 'loop.failed', loop: `receipt of ${run.id}`, error: describeError(error), failures, trouble: databaseTrouble(error) });
         if (run.leaseLost || monotonicNow() + wait >= run.leaseDeadline) throw error;
