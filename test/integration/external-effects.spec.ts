@@ -7,7 +7,7 @@ import {
 } from '../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { closeApps, nextEvent, startApp } from './support/apps.js';
-import { Receiver } from './support/receiver.js';
+import { Receiver } from '../support/receiver.js';
 
 let database: TestDatabase;
 let receiver: Receiver;
