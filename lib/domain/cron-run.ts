@@ -34,7 +34,8 @@ export class CronRun {
   /**
    * Aborts when the run is no longer this process' (`signal.reason` is a `LeaseLostError`), when it has taken the time its job
    * allows (`TimeoutError`), when somebody cancelled it (`CancelledError`), and when the application stops and the time for
-   * running handlers is over (`ShutdownError`). Nothing written through receipts is accepted after a lost lease.
+   * running handlers is over (`ShutdownError`). Nothing written through receipts is accepted after a lost lease, but
+   * the answer to a call that was under way.
    */
   readonly signal: AbortSignal;
   readonly #facts: CronRunFacts;
