@@ -15,9 +15,11 @@ import { Cancellations } from './execution/cancellations.js';
 import { ClaimService } from './execution/claim.service.js';
 import { EndWriter } from './execution/end-writer.js';
 import { ExecutorService } from './execution/executor.service.js';
+import { ExternalEffects } from './execution/external-effects.js';
 import { FlagAnswers } from './execution/flag-answers.js';
 import { HandOver } from './execution/hand-over.js';
 import { HeartbeatService } from './execution/heartbeat.service.js';
+import { IdempotencyKeys } from './execution/idempotency-keys.js';
 import { InFlightRuns } from './execution/in-flight-runs.js';
 import { ReceiptService } from './execution/receipt.service.js';
 import { RunContext } from './execution/run-context.js';
@@ -35,6 +37,7 @@ import { SingleModule } from './lifecycle/single-module.js';
 import { SchedulerLogger } from './logging/scheduler-logger.js';
 import { CancelWatch } from './maintenance/cancel-watch.service.js';
 import { ClockWatchService } from './maintenance/clock-watch.service.js';
+import { CutOffCalls } from './maintenance/cut-off-calls.service.js';
 import { DatabaseWatch } from './maintenance/database-watch.service.js';
 import { OverdueService } from './maintenance/overdue.service.js';
 import { PartitionsService } from './maintenance/partitions.service.js';
@@ -46,6 +49,7 @@ import { DeadLetters } from './operations/dead-letters.service.js';
 import { Explanations } from './operations/explanations.service.js';
 import { FireTimes } from './operations/fire-times.service.js';
 import { Flags } from './operations/flags.service.js';
+import { InDoubt } from './operations/in-doubt.service.js';
 import { Inventory } from './operations/inventory.service.js';
 import { ManualRuns } from './operations/manual-runs.service.js';
 import { Overrides } from './operations/overrides.service.js';
@@ -105,6 +109,8 @@ const SERVICES: Provider[] = [
   RunContext,
   RunEndings,
   EndWriter,
+  IdempotencyKeys,
+  ExternalEffects,
   TimeLimits,
   WakeUps,
   LostClaims,
@@ -130,6 +136,7 @@ const SERVICES: Provider[] = [
   OverdueService,
   CancelWatch,
   PruningService,
+  CutOffCalls,
   AlertsService,
   SchedulerLogger,
   SingleModule,
@@ -142,7 +149,7 @@ const SERVICES: Provider[] = [
 ];
 
 /** What operators do, one idea each. */
-const OPERATIONS = [FireTimes, Pauses, Overrides, Flags, Skips, ManualRuns, Cancels, Explanations, Inventory];
+const OPERATIONS = [FireTimes, Pauses, Overrides, Flags, Skips, ManualRuns, Cancels, Explanations, Inventory, InDoubt];
 
 /** Scheduled work inside the application, on every replica, once per occurrence. Import it once, in the root module. */
 @Module({})

@@ -6,6 +6,7 @@ export type { CronContextType, Handler } from './discovery/handler.factory.js';
 
 export { CronRun, type CronRunFacts } from './domain/cron-run.js';
 export { ClaimService, type Candidate, type ClaimResult } from './execution/claim.service.js';
+export type { ExternalCall, ExternalOutcome } from './execution/external-effects.js';
 export { HeartbeatService } from './execution/heartbeat.service.js';
 export type { InFlightRun } from './execution/in-flight-runs.js';
 export { ReceiptService, type Effect, type OnceOptions, type OnceOutcome } from './execution/receipt.service.js';
@@ -13,6 +14,7 @@ export { Cancels } from './operations/cancels.service.js';
 export { Explanations } from './operations/explanations.service.js';
 export type { FlagAnswer } from './execution/flag-answers.js';
 export { Flags, type FlagState } from './operations/flags.service.js';
+export { InDoubt } from './operations/in-doubt.service.js';
 export { Inventory, type ActionsOptions, type InventoryEntry, type JobState } from './operations/inventory.service.js';
 export { ManualRuns, type RunNowOptions } from './operations/manual-runs.service.js';
 export { Overrides, type ScheduleOverride } from './operations/overrides.service.js';
@@ -34,6 +36,8 @@ export type { AttemptFacts, BackfillFacts, EventOf, HoldFacts, SchedulerEvent, S
 export type { BackfillOptions, CancelOptions } from './options/backfill-options.js';
 export type { BulkOptions, DeadLetterFilter, WaitingStatus } from './options/dead-letter-filter.js';
 export type { FoundRuns } from './store/dead-letter-bulk.store.js';
+export type { InDoubtFilter, Resolution } from './options/in-doubt-options.js';
+export type { OnceExternalOptions } from './options/external-options.js';
 export type { BackoffOptions, DistributedCronOptions } from './options/job-options.js';
 export type { RunTimeJob } from './options/run-time-job.js';
 export type {
@@ -44,7 +48,7 @@ export type {
   PostgresConnection,
 } from './options/scheduler-options.js';
 export type { Duration } from './domain/duration.js';
-export type { Explanation, ExplainedStart, ExplanationKind } from './domain/explanation-facts.js';
+export type { CallInDoubt, Explanation, ExplainedStart, ExplanationKind } from './domain/explanation-facts.js';
 export type { FeatureFlags } from './options/feature-flags.js';
 export type { Operator } from './options/operator.js';
 export type { Cancelled } from './store/cancel.store.js';
@@ -52,11 +56,14 @@ export type { KeptAction, LastRun } from './store/inventory.store.js';
 export type { ManualOverlap } from './store/manual-run.store.js';
 export type { Pause } from './store/pause.store.js';
 export type { Backoff, BackoffFunction, ConcurrencyGroup, FlagOffPolicy, ImplicitOption, JobDefinition, JobPolicies, MissedPolicy, OverlapPolicy, RetryableFunction } from './domain/job-definition.js';
+export type { InDoubtPolicy, ReceiptState } from './domain/external-effect.js';
+export { neverConnected } from './domain/never-connected.js';
 export type { OwnedRun, RunKey, RunStatus, RunTrigger } from './domain/run.js';
 export type { StoredError } from './domain/stored-error.js';
 export type { ClockChange } from './domain/clock-change-preview.js';
 export { fireTimesBetween, nextFireTimes, previousFireTime, type Schedule, type ZoneOptions } from './domain/schedule.js';
 
+export type { EffectInDoubt, ResolvedEffects } from './store/in-doubt.store.js';
 export { JobAction } from './store/job-action.entity.js';
 export { JobBackfill } from './store/job-backfill.entity.js';
 export { JobFlag } from './store/job-flag.entity.js';
@@ -71,6 +78,7 @@ export { SchedulerError } from './errors/scheduler.error.js';
 export { AfterRunError } from './errors/after-run.error.js';
 export { CancelledError } from './errors/cancelled.error.js';
 export { DatabaseConnectionError } from './errors/database-connection.error.js';
+export { EffectNotDone } from './errors/effect-not-done.error.js';
 export { EmbeddedServerError } from './errors/embedded-server.error.js';
 export { GiveUp } from './errors/give-up.error.js';
 export { InvalidBackfillError } from './errors/invalid-backfill.error.js';
@@ -85,6 +93,7 @@ export { JobExistsError } from './errors/job-exists.error.js';
 export { LeaseLostError, type LeaseLoss } from './errors/lease-lost.error.js';
 export { MissingForRootError } from './errors/missing-for-root.error.js';
 export { MissingTablesError } from './errors/missing-tables.error.js';
+export { MixedReceiptError } from './errors/mixed-receipt.error.js';
 export { NestedReceiptError } from './errors/nested-receipt.error.js';
 export { OutsideRunError } from './errors/outside-run.error.js';
 export { RenamedJobError } from './errors/renamed-job.error.js';

@@ -45,6 +45,8 @@ function judge(event: SchedulerEvent): Judgement | null {
     case 'run.orphaned':
     case 'lease.lost':
       return { kind: event.type, about: attempt(event) };
+    case 'effect.inDoubt':
+      return { kind: event.type, about: `${attempt(event)} ${JSON.stringify([event.entity, event.effect])}` };
     case 'run.missed':
       // An operator wanted it so.
       if (event.queued.length === 0 && event.heldBack === event.recorded) return null;

@@ -6,6 +6,7 @@ export const ALERT_SEVERITIES = {
   'run.dead': 'critical',
   'run.stuck': 'critical',
   'run.abandoned': 'critical',
+  'effect.inDoubt': 'critical',
   'run.overBudget': 'warning',
   'run.orphaned': 'warning',
   'run.missed': 'warning',

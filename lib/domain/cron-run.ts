@@ -11,6 +11,8 @@ export interface CronRunFacts {
   readonly trigger: RunTrigger;
   readonly data: unknown;
   readonly signal: AbortSignal;
+  /** What idempotency keys are made with. @default '' in a run that a test makes */
+  readonly secret?: string;
   /** Asked at each look: the heartbeat moves it. */
   readonly leaseUntil: () => Date;
   /** See `CronRun.release`. */
@@ -34,7 +36,8 @@ export class CronRun {
   /**
    * Aborts when the run is no longer this process' (`signal.reason` is a `LeaseLostError`), when it has taken the time its job
    * allows (`TimeoutError`), when somebody cancelled it (`CancelledError`), and when the application stops and the time for
-   * running handlers is over (`ShutdownError`). Nothing written through receipts is accepted after a lost lease.
+   * running handlers is over (`ShutdownError`). Nothing written through receipts is accepted after a lost lease, but
+   * the answer to a call that was under way.
    */
   readonly signal: AbortSignal;
   readonly #facts: CronRunFacts;
@@ -74,9 +77,10 @@ export class CronRun {
 
   /**
    * A key for one effect on one entity in this occurrence, for services that drop repeated requests (Stripe's
-   * `Idempotency-Key`, a mail's `Message-ID`): the same on every attempt and every replica.
+   * `Idempotency-Key`, a mail's `Message-ID`): the same on every attempt and every replica, and for nobody else to guess.
+   * `ReceiptService.onceExternal` gives its call this key.
    */
-  idempotencyKey(entity: string | number, effect: string = DEFAULT_EFFECT): string {
-    return idempotencyKey(this, String(entity), effect);
+  idempotencyKey(entity: string | number | bigint, effect: string = DEFAULT_EFFECT): string {
+    return idempotencyKey(this.#facts.secret ?? '', this, String(entity), effect);
   }
 }

@@ -47,6 +47,13 @@ export interface ExplainedJob {
   readonly instances: number;
 }
 
+/** A call that nobody knows the end of. */
+export interface CallInDoubt {
+  readonly entity: string;
+  readonly effect: string;
+  readonly attempt: number;
+}
+
 /** All that an explanation is made of, at one moment of the database's clock. */
 export interface ExplanationFacts {
   readonly jobName: string;
@@ -63,6 +70,8 @@ export interface ExplanationFacts {
   readonly beside: readonly Date[];
   /** Occurrences that were skipped because this one was under way. */
   readonly skippedFor: readonly Date[];
+  /** Its calls outside the database that nobody knows the end of; the first hundred. */
+  readonly inDoubt?: readonly CallInDoubt[];
   /** The run of the job that is under way now, when it is another one. */
   readonly inTheWay: { readonly fireTime: Date; readonly instanceId: string } | null;
   /** The former name of the job under which the occurrence ran, or is under way. */
@@ -104,6 +113,8 @@ export interface Explanation {
   readonly rerun: string;
   /** Why it did not run, or does not yet; null when it did. */
   readonly why: string | null;
+  /** Its calls outside the database that nobody knows the end of; the first hundred. */
+  readonly inDoubt: readonly CallInDoubt[];
   /** The fire times of the schedule around it. */
   readonly nearest: { readonly before: Date | null; readonly after: Date | null } | null;
   /** All of it, for people. */

@@ -1,5 +1,5 @@
-import type { Explanation, ExplanationFacts, ExplanationKind, ExplainedStart } from './explanation-facts.js';
 import { DECIDED_AS } from './backfill.js';
+import type { CallInDoubt, Explanation, ExplanationFacts, ExplanationKind, ExplainedStart } from './explanation-facts.js';
 import { explainAbsence } from './explained-absence.js';
 
 /** What the reason of a row begins with that a person had begin again. */
@@ -7,14 +7,14 @@ const REPLAYED = 'replayed by ';
 
 /** Answers in the order in which operators ask. */
 export function explanationOf(facts: ExplanationFacts): Explanation {
-  const { jobName, fireTime, row, beside, skippedFor, schedule } = facts;
+  const { jobName, fireTime, row, beside, skippedFor, schedule, inDoubt = [] } = facts;
   const kind = kindOf(facts);
   const starts = row?.starts ?? [];
   const why = kind === 'done' || kind === 'running' ? null : explainAbsence(facts, kind);
   const answers = { secondStart: secondStart(facts), overlap: overlapOf(facts), rerun: rerun(facts, kind) };
   const nearest = schedule && { before: schedule.before, after: schedule.after };
-  const text = [`${jobName} of ${iso(fireTime)}: ${kind}.`, startsInWords(starts), why, answers.secondStart, answers.overlap, answers.rerun].filter((part) => part !== null).join('\n');
-  return { jobName, fireTime, kind, starts, ...answers, beside, skippedFor, why, nearest, text };
+  const text = [`${jobName} of ${iso(fireTime)}: ${kind}.`, startsInWords(starts), why, answers.secondStart, answers.overlap, doubts(inDoubt), answers.rerun].filter((part) => part !== null).join('\n');
+  return { jobName, fireTime, kind, starts, ...answers, beside, skippedFor, why, inDoubt, nearest, text };
 }
 
 function kindOf({ row, job, schedule, fireTime, now }: ExplanationFacts): ExplanationKind {
@@ -59,6 +59,12 @@ function overlapOf({ row, beside, skippedFor }: ExplanationFacts): string {
   const skipped = skippedFor.length > 0 ? ` Skipped because of it: ${list(skippedFor)}.` : '';
   if (beside.length === 0) return `It did not overlap another run of its job.${skipped}`;
   return `It overlapped ${list(beside)}.${skipped}`;
+}
+
+function doubts(calls: readonly CallInDoubt[]): string | null {
+  if (calls.length === 0) return null;
+  const each = calls.map(({ entity, effect, attempt }) => `${entity} (${effect}, attempt ${attempt})`);
+  return `In doubt, for its answer was never written: the call for ${each.join(', ')}. Ask whoever was called, then say what came of it: resolveInDoubt.`;
 }
 
 function rerun({ jobName, fireTime, now, job, row, elsewhere }: ExplanationFacts, kind: ExplanationKind): string {

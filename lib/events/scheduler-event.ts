@@ -74,6 +74,10 @@ export type SchedulerFact =
   | ({ readonly type: 'receipt.duplicate'; readonly entity: string; readonly effect: string } & AttemptFacts)
   /** The run was no longer ours: neither receipt nor effect was written. */
   | ({ readonly type: 'receipt.refused'; readonly entity: string; readonly effect: string } & AttemptFacts)
+  /** A call was made that nobody knows the end of (`error`: what it threw, if it did), and waits for a person. `attempt` had made it. */
+  | ({ readonly type: 'effect.inDoubt'; readonly entity: string; readonly effect: string; readonly error: StoredError | null } & AttemptFacts)
+  /** A call of an earlier attempt may have got through, and is made again under the same key. */
+  | ({ readonly type: 'effect.resent'; readonly entity: string; readonly effect: string } & AttemptFacts)
   /**
    * A job has another schedule on this instance than before, or something else of it changed: edited, renamed, or made at
    * run time. `was` is null for a new one, and where the schedule is the same; `updated` is true for the latter.

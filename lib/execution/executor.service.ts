@@ -12,6 +12,7 @@ import { monotonicNow } from '../runtime/monotonic.js';
 import { CronRun } from '../domain/cron-run.js';
 import { HandOver } from './hand-over.js';
 import { HeartbeatService } from './heartbeat.service.js';
+import { IdempotencyKeys } from './idempotency-keys.js';
 import { InFlightRun, InFlightRuns } from './in-flight-runs.js';
 import { RunContext } from './run-context.js';
 import { RunEndings } from './run-endings.service.js';
@@ -28,6 +29,7 @@ export class ExecutorService {
     private readonly time: DatabaseTime,
     private readonly events: SchedulerEvents,
     private readonly handOver: HandOver,
+    private readonly keys: IdempotencyKeys,
   ) {}
 
   /** Starts the handlers of runs whose lease still holds; returns at once. */
@@ -124,6 +126,7 @@ export class ExecutorService {
       trigger,
       data: run.owned.data ?? definition.data,
       signal: run.signal,
+      secret: this.keys.secret,
       leaseUntil: () => run.leaseUntil,
       release: (reason) => this.handOver.release(run, reason),
     });

@@ -1,17 +1,21 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import { DEFAULT_EFFECT, idempotencyKey } from '../domain/idempotency-key.js';
+import { DEFAULT_EFFECT } from '../domain/idempotency-key.js';
 import { storableJson } from '../domain/stored-json.js';
 import { InvalidEntityError } from '../errors/invalid-entity.error.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
+import { MixedReceiptError } from '../errors/mixed-receipt.error.js';
 import { NestedReceiptError } from '../errors/nested-receipt.error.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import { Slots } from '../runtime/slots.js';
+import { readExternalOptions, type OnceExternalOptions } from '../options/external-options.js';
 import { PartitionStore } from '../store/partition.store.js';
 import { ReceiptStore, type ReceiptKey } from '../store/receipt.store.js';
 import { inReceiptTransaction } from '../store/receipt-transaction.js';
 import { SchedulerDatabase } from '../store/scheduler-database.js';
+import { ExternalEffects, type ExternalCall, type ExternalOutcome } from './external-effects.js';
+import { IdempotencyKeys } from './idempotency-keys.js';
 import { InFlightRuns, type InFlightRun } from './in-flight-runs.js';
 import { RunContext } from './run-context.js';
 
@@ -44,6 +48,8 @@ export class ReceiptService {
     private readonly partitions: PartitionStore,
     private readonly database: SchedulerDatabase,
     private readonly events: SchedulerEvents,
+    private readonly keys: IdempotencyKeys,
+    private readonly external: ExternalEffects,
   ) {
     this.slots = new Slots(database.receiptSlots);
   }
@@ -64,6 +70,35 @@ export class ReceiptService {
     return work;
   }
 
+  /**
+   * Makes one call to something outside the database, unless it is known to have been made. A receipt is written and
+   * committed before the call, and closed after it with the answer. What was cut off in between is in doubt: it is parked
+   * for a person (`SchedulerService.inDoubt`), and the handler goes on with the others, or sent again under the same key.
+   * Several calls for one entity need names of their own: `effect`.
+   *
+   * What the call throws is thrown on. It leaves the effect in doubt, unless it is an `EffectNotDone`, or `notDone` says so:
+   * then the next attempt makes the call.
+   *
+   * @param call gets the key for the receiver (Stripe's `Idempotency-Key`, a mail's `Message-ID`) and the run's signal
+   * @throws OutsideRunError outside a handler, AfterRunError after its end, NestedReceiptError inside the effect of `once`
+   * @throws InvalidOptionsError, InvalidEntityError; MixedReceiptError when `once` has a receipt of the same entity and effect
+   * @throws LeaseLostError when the run is no longer this process'; the answer of a call under way is kept all the same
+   */
+  onceExternal<Answer>(entity: string | number | bigint, call: ExternalCall<Answer>, options: OnceExternalOptions): Promise<ExternalOutcome<Answer>> {
+    const work = this.send(entity, call, options);
+    this.context.current?.track(work);
+    return work;
+  }
+
+  private async send<Answer>(entity: string | number | bigint, call: ExternalCall<Answer>, options: OnceExternalOptions): Promise<ExternalOutcome<Answer>> {
+    const run = this.context.require('ReceiptService.onceExternal');
+    const { effect, inDoubt: policy, notDone } = readExternalOptions(options);
+    const key = receiptKey(entity, { effect });
+    const outer = this.open.getStore();
+    if (outer !== undefined) throw new NestedReceiptError(outer, key.entity);
+    return run.whileOurs(this.external.once(run, key, { call, policy, notDone, slots: this.slots }));
+  }
+
   private async write<Result>(entity: string | number | bigint, effect: Effect<Result>, options: OnceOptions): Promise<OnceOutcome<Result>> {
     const run = this.context.require('ReceiptService.once');
     const key = receiptKey(entity, options);
@@ -82,8 +117,9 @@ export class ReceiptService {
   private async transact<Result>(run: InFlightRun, key: ReceiptKey, effect: Effect<Result>): Promise<OnceOutcome<Result>> {
     const dataSource = await this.database.receipts();
     return inReceiptTransaction(dataSource, async (manager, bounded): Promise<OnceOutcome<Result>> => {
-      const answer = await bounded(this.store.open(manager, run.owned, key, idempotencyKey(run.owned, key.entity, key.effect)));
+      const answer = await bounded(this.store.open(manager, run.owned, key, this.keys.of(run.owned, key.entity, key.effect)));
       if (answer.kind === 'there') return { applied: false, result: answer.result as Result | undefined };
+      if (answer.kind === 'external') throw new MixedReceiptError(key.entity, key.effect, 'onceExternal');
       if (answer.kind === 'refused') throw this.refused(run, key);
       const result = await effect(manager);
       // Whoever lost the run while the effect was under way must not commit it.

@@ -7,6 +7,7 @@ import { HeartbeatService } from '../execution/heartbeat.service.js';
 import { WakeUps } from '../execution/wake-ups.js';
 import { CancelWatch } from '../maintenance/cancel-watch.service.js';
 import { ClockWatchService } from '../maintenance/clock-watch.service.js';
+import { CutOffCalls } from '../maintenance/cut-off-calls.service.js';
 import { OverdueService } from '../maintenance/overdue.service.js';
 import { PartitionsService } from '../maintenance/partitions.service.js';
 import { PruningService } from '../maintenance/pruning.service.js';
@@ -42,6 +43,7 @@ export class Duties {
     private readonly overdue: OverdueService,
     private readonly cancelWatch: CancelWatch,
     private readonly pruning: PruningService,
+    private readonly cutOffCalls: CutOffCalls,
     private readonly heartbeat: HeartbeatService,
     private readonly events: SchedulerEvents,
     private readonly wakeUps: WakeUps,
@@ -57,7 +59,7 @@ export class Duties {
   start(): void {
     this.ownEvents = this.events.subscribe((event) => this.wake(event));
     this.othersWakeUps = this.wakeUps.subscribe((wakeUps) => wakeUps.forEach((wakeUp) => this.hear(wakeUp)));
-    const duties = [this.partitions, this.follower, this.watermarks, this.clockWatch, this.overdue, this.pruning, this.reaper, this.catchUps, this.backfills, this.ticker];
+    const duties = [this.partitions, this.follower, this.watermarks, this.clockWatch, this.overdue, this.pruning, this.cutOffCalls, this.reaper, this.catchUps, this.backfills, this.ticker];
     for (const duty of duties) duty.start();
   }
 
@@ -65,7 +67,7 @@ export class Duties {
   async stopClaiming(): Promise<void> {
     this.ownEvents?.unsubscribe();
     this.cancelWatch.start();
-    const duties = [this.ticker, this.catchUps, this.backfills, this.reaper, this.partitions, this.follower, this.clockWatch, this.overdue, this.pruning];
+    const duties = [this.ticker, this.catchUps, this.backfills, this.reaper, this.partitions, this.follower, this.clockWatch, this.overdue, this.pruning, this.cutOffCalls];
     await Promise.all(duties.map((duty) => duty.stop()));
   }
 
@@ -91,6 +93,7 @@ export class Duties {
 
   /** What an event of this instance makes due. */
   private wake(event: SchedulerEvent): void {
+    this.cutOffCalls.hear(event);
     switch (event.type) {
       case 'run.failed':
         this.reaper.wakeWithin(event.retryInMs);

@@ -3,6 +3,7 @@ import { AlertsService } from '../alerts/alerts.service.js';
 import { KnownJobs } from '../discovery/known-jobs.js';
 import { INSTANCE_ID, SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
+import { IdempotencyKeys } from '../execution/idempotency-keys.js';
 import { InFlightRuns } from '../execution/in-flight-runs.js';
 import { SchedulerLogger } from '../logging/scheduler-logger.js';
 import { DatabaseWatch } from '../maintenance/database-watch.service.js';
@@ -51,6 +52,7 @@ export class SchedulerLifecycle implements OnModuleInit, OnApplicationBootstrap,
     private readonly logger: SchedulerLogger,
     private readonly databaseWatch: DatabaseWatch,
     private readonly alerts: AlertsService,
+    private readonly keys: IdempotencyKeys,
   ) {}
 
   /** Everything that is wrong with the code or the database is found here, before anything runs. */
@@ -74,6 +76,7 @@ export class SchedulerLifecycle implements OnModuleInit, OnApplicationBootstrap,
   private async register(): Promise<void> {
     if (this.options.migrate) await this.schema.migrate();
     await this.schema.verify();
+    await this.keys.read();
     await this.registrar.register();
   }
 

@@ -77,6 +77,10 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
       return { level: 'debug', text: `${run(event)} ${event.entity} (${event.effect}) was done already` };
     case 'receipt.refused':
       return { level: 'warn', text: `${run(event)} attempt ${event.attempt}: the receipt for ${event.entity} (${event.effect}) was refused, the run is no longer ours` };
+    case 'effect.inDoubt':
+      return { level: 'error', text: `${run(event)} attempt ${event.attempt}: the call for ${event.entity} (${event.effect}) is in doubt and waits for a person: ${event.error ? said(event.error) : 'it was cut off before its answer was written'}` };
+    case 'effect.resent':
+      return { level: 'warn', text: `${run(event)} attempt ${event.attempt}: the call for ${event.entity} (${event.effect}) is made again under the same key, for an earlier one may have got through` };
     case 'job.scheduled':
       if (event.updated) return { level: 'log', text: `${event.jobName} was updated; it stays scheduled as ${event.schedule}` };
       return { level: 'log', text: `${event.jobName} is scheduled as ${event.schedule} from now on${event.was === null ? '' : `; until now as ${event.was}`}` };

@@ -11,6 +11,7 @@ import { DeadLetters } from './dead-letters.service.js';
 import { Explanations } from './explanations.service.js';
 import { FireTimes } from './fire-times.service.js';
 import { Flags } from './flags.service.js';
+import { InDoubt } from './in-doubt.service.js';
 import { Inventory } from './inventory.service.js';
 import { ManualRuns } from './manual-runs.service.js';
 import { Overrides } from './overrides.service.js';
@@ -38,6 +39,7 @@ export class SchedulerService {
     private readonly cancels: Cancels,
     private readonly deadLetters: DeadLetters,
     private readonly backfillsOf: Backfills,
+    private readonly doubts: InDoubt,
   ) {}
 
   /** Every job that the database knows, and how it stands. See {@link Inventory.inventory}. */
@@ -138,6 +140,16 @@ export class SchedulerService {
   /** {@link discard} of many. See {@link DeadLetters.discardAll}. */
   discardAll(...args: Parameters<DeadLetters['discardAll']>): ReturnType<DeadLetters['discardAll']> {
     return this.deadLetters.discardAll(...args);
+  }
+
+  /** Calls outside the database that nobody knows the end of. See {@link InDoubt.inDoubt}. */
+  inDoubt(...args: Parameters<InDoubt['inDoubt']>): ReturnType<InDoubt['inDoubt']> {
+    return this.doubts.inDoubt(...args);
+  }
+
+  /** Says what came of them. See {@link InDoubt.resolveInDoubt}. */
+  resolveInDoubt(...args: Parameters<InDoubt['resolveInDoubt']>): ReturnType<InDoubt['resolveInDoubt']> {
+    return this.doubts.resolveInDoubt(...args);
   }
 
   /**

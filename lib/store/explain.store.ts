@@ -1,6 +1,7 @@
 import { standingOf } from '../domain/backfill.js';
-import type { ExplainedJob, ExplainedRow, ExplainedStart, ExplanationFacts } from '../domain/explanation-facts.js';
+import type { CallInDoubt, ExplainedJob, ExplainedRow, ExplainedStart, ExplanationFacts } from '../domain/explanation-facts.js';
 import type { RunKey } from '../domain/run.js';
+import { IN_DOUBT } from './in-doubt.store.js';
 import { timesOf } from './times-of.js';
 import { isOff } from './flag-off.js';
 import type { JobRun } from './job-run.entity.js';
@@ -31,7 +32,8 @@ export class ExplainStore {
     const { job, storedSchedule } = await this.job(key.jobName);
     const row = await this.row(key);
     const others = row ? await this.others(key, row) : { beside: [], skippedFor: [] };
-    return { ...key, now: clock!.now, job, storedSchedule, row, ...others, inTheWay: await this.inTheWay(key), elsewhere: await this.elsewhere(key) };
+    const [inDoubt, inTheWay, elsewhere] = [await this.inDoubt(key), await this.inTheWay(key), await this.elsewhere(key)];
+    return { ...key, now: clock!.now, job, storedSchedule, row, ...others, inDoubt, inTheWay, elsewhere };
   }
 
   private async job(name: string): Promise<{ job: ExplainedJob | null; storedSchedule: StoredSchedule | null }> {
@@ -120,6 +122,22 @@ export class ExplainStore {
     );
     const of = (skipped: boolean) => rows.filter((row) => row.skipped === skipped).map(({ fire_time }) => fire_time);
     return { beside: of(false), skippedFor: of(true) };
+  }
+
+  private inDoubt({ jobName, fireTime }: RunKey): Promise<CallInDoubt[]> {
+    const { receipts, jobRuns } = this.database.tables;
+    return this.query<CallInDoubt>(
+      `select receipt.entity, receipt.effect, receipt.attempt
+       from   ${receipts} receipt
+       left   join ${jobRuns} run on run.job_name = receipt.job_name and run.fire_time = receipt.fire_time
+       where  receipt.job_name = $1
+       and    receipt.fire_time = $2
+       and    receipt.state in ('open', 'in_doubt')
+       and    ${IN_DOUBT}
+       order  by receipt.opened_at, receipt.entity, receipt.effect
+       limit  100`,
+      [jobName, fireTime.toISOString()],
+    );
   }
 
   /** By the policy that the job was declared with last: what may run beside the others has nothing in its way. */

@@ -1,4 +1,4 @@
-import type { DataSource, EntityManager } from 'typeorm';
+import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
 import { breakConnection } from './break-connection.js';
 
 /** How long an answer to a statement of the receipt's own is waited for, in milliseconds; it may have to wait for another receipt. */
@@ -16,10 +16,7 @@ export async function inReceiptTransaction<Result>(
   work: (manager: EntityManager, bounded: Bounded) => Promise<Result>,
   patienceMs = PATIENCE_MS,
 ): Promise<Result> {
-  const queryRunner = dataSource.createQueryRunner();
-  try {
-    const client: unknown = await queryRunner.connect();
-    const bounded: Bounded = (statement) => orBreak(client, statement, patienceMs);
+  return onReceiptConnection(dataSource, async (queryRunner, bounded) => {
     // Read committed, whatever the default: the end must see the lease as heartbeats have renewed it meanwhile.
     await bounded(queryRunner.startTransaction('READ COMMITTED'));
     try {
@@ -30,6 +27,19 @@ export async function inReceiptTransaction<Result>(
       await bounded(queryRunner.rollbackTransaction()).catch(() => {});
       throw error;
     }
+  }, patienceMs);
+}
+
+/** Does the work on a connection of its own, as {@link inReceiptTransaction} does, without a transaction around it. */
+export async function onReceiptConnection<Result>(
+  dataSource: DataSource,
+  work: (queryRunner: QueryRunner, bounded: Bounded) => Promise<Result>,
+  patienceMs = PATIENCE_MS,
+): Promise<Result> {
+  const queryRunner = dataSource.createQueryRunner();
+  try {
+    const client: unknown = await queryRunner.connect();
+    return await work(queryRunner, (statement) => orBreak(client, statement, patienceMs));
   } finally {
     await queryRunner.release();
   }

@@ -17,6 +17,8 @@ export type ReceiptAnswer =
   | { readonly kind: 'opened' }
   /** The effect has happened, in this attempt or an earlier one. */
   | { readonly kind: 'there'; readonly result: unknown }
+  /** It is the receipt of a call outside the database. */
+  | { readonly kind: 'external' }
   /** The run is no longer ours. */
   | { readonly kind: 'refused' };
 
@@ -55,8 +57,8 @@ export class ReceiptStore {
     );
     if (row!.opened) return { kind: 'opened' };
     if (!row!.owned) return { kind: 'refused' };
-    const [there] = await query<{ kept: boolean; result: unknown }>(
-      `select result is not null as kept, result
+    const [there] = await query<{ kept: boolean; result: unknown; external: boolean }>(
+      `select result is not null as kept, result, opened_at is not null as external
        from   ${receipts}
        where  job_name = $1
        and    fire_time = $2
@@ -64,6 +66,7 @@ export class ReceiptStore {
        and    effect = $4`,
       [run.jobName, run.fireTime.toISOString(), key.entity, key.effect],
     );
+    if (there?.external) return { kind: 'external' };
     return { kind: 'there', result: there?.kept ? there.result : undefined };
   }
 

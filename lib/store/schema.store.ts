@@ -5,7 +5,7 @@ import type { SchedulerDatabase } from './scheduler-database.js';
 import { ensureSchema } from './tables.js';
 import { inTransaction, lockName } from './transaction.js';
 
-const TABLES = ['job_schedule', 'job_runs', 'receipts', 'job_backfills', 'job_instances', 'job_actions', 'job_flags', 'job_alerts'];
+const TABLES = ['job_schedule', 'job_runs', 'receipts', 'receipt_secret', 'job_backfills', 'job_instances', 'job_actions', 'job_flags', 'job_alerts'];
 
 /** Creates the tables, or makes sure that somebody has. */
 export class SchemaStore {

@@ -8,7 +8,9 @@ import { ClaimStore } from './claim.store.js';
 import { DeadLetterBulkStore } from './dead-letter-bulk.store.js';
 import { DeadLetterStore } from './dead-letter.store.js';
 import { ExplainStore } from './explain.store.js';
+import { ExternalReceiptStore } from './external-receipt.store.js';
 import { FlagStore } from './flag.store.js';
+import { InDoubtStore } from './in-doubt.store.js';
 import { InventoryStore } from './inventory.store.js';
 import { JobInstanceStore } from './job-instance.store.js';
 import { JobRun } from './job-run.entity.js';
@@ -22,6 +24,7 @@ import { PauseStore } from './pause.store.js';
 import { ReaperStore } from './reaper.store.js';
 import { PruneStore } from './prune.store.js';
 import { Receipt } from './receipt.entity.js';
+import { ReceiptSecretStore } from './receipt-secret.store.js';
 import { ReceiptStore } from './receipt.store.js';
 import { RunEndsStore } from './run-ends.store.js';
 import { RunTimeJobStore } from './run-time-job.store.js';
@@ -42,6 +45,9 @@ export const STORE_PROVIDERS: Provider[] = [
     RunEndsStore,
     ReaperStore,
     ReceiptStore,
+    ReceiptSecretStore,
+    ExternalReceiptStore,
+    InDoubtStore,
     BackfillStore,
     BackfillCancelStore,
     DeadLetterStore,

@@ -6,6 +6,7 @@ export class Tables {
   readonly jobSchedule: string;
   readonly jobRuns: string;
   readonly receipts: string;
+  readonly receiptSecret: string;
   readonly jobInstances: string;
   readonly jobActions: string;
   readonly jobFlags: string;
@@ -23,6 +24,7 @@ export class Tables {
     this.jobSchedule = this.qualify('job_schedule');
     this.jobRuns = this.qualify('job_runs');
     this.receipts = this.qualify('receipts');
+    this.receiptSecret = this.qualify('receipt_secret');
     this.jobInstances = this.qualify('job_instances');
     this.jobActions = this.qualify('job_actions');
     this.jobFlags = this.qualify('job_flags');

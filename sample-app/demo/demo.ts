@@ -5,6 +5,7 @@ import type { Cleanup } from './cleanup.js';
 import { DatabaseClock } from './database-clock.js';
 import { openDatabase, type Database } from './database.js';
 import { Disasters } from './disasters.js';
+import { decideDoubts } from './doubts.js';
 import { Fleet, REPLICA_NAMES } from './fleet.js';
 import { expectedJobs } from './jobs.js';
 import { readLeases } from './leases.js';
@@ -64,12 +65,15 @@ export class Demo {
     await this.within(DISASTERS_WITHIN_MS, Promise.all([calm, this.sleep(SHOW_MS)]));
     const window = { from, to: clock.now() };
     await settled(this.database, expected, window, this.signal);
+    const doubts = await decideDoubts(this.database, this.mailServer, this.fleet, window, (text) => this.narrator.act(text), this.signal);
+    await settled(this.database, expected, window, this.signal);
     const verdict = await reachVerdict({
       database: this.database,
       mailServer: this.mailServer,
       expected,
       window,
       strikes: disasters.strikes,
+      doubts,
       unexpectedEnds: this.fleet.unexpectedEnds(),
       nameOf: (instanceId) => this.work.nameOf(instanceId),
     });

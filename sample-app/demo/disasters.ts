@@ -12,7 +12,7 @@ import type { WorkInHand } from './work-in-hand.js';
 const AFTER_MAILS = 12;
 const RESTART_AFTER_MS = 4_000;
 const FROZEN_MS = LEASE_MS + 3_000;
-/** Once the mail is marked as sent, so that the freeze falls between two mails. */
+/** Once the answer is written down, so that the freeze falls between two mails. */
 const FREEZE_AFTER_MS = 30;
 
 /** What was done to a replica, by the database's clock. */
@@ -52,7 +52,7 @@ export class Disasters {
     const { mail, replica } = await this.midMailing('onArrival', ({ replica }) => replica.kill());
     this.strike('killed', mail);
     this.work.forget(replica.name);
-    this.tell(`killed (SIGKILL) when mail ${AFTER_MAILS} was delivered and not yet marked as sent`, replica.name);
+    this.tell(`killed (SIGKILL) when mail ${AFTER_MAILS} was delivered and its answer not yet written down`, replica.name);
     return replica;
   }
 

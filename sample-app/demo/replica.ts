@@ -1,7 +1,7 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import type { ReplicaMessage } from '../src/demo/messages.js';
+import type { Finding, ReplicaMessage } from '../src/demo/messages.js';
 import { freeze, type Frozen } from './freezer.js';
 
 const PROGRAM = fileURLToPath(new URL('../src/main.js', import.meta.url));
@@ -49,6 +49,10 @@ export class Replica {
 
   get pid(): number {
     return this.child.pid!;
+  }
+
+  tell(finding: Finding): void {
+    if (this.child.connected) this.child.send(finding, () => {});
   }
 
   /** Nothing of it runs on, no cleaning up, no goodbye. */

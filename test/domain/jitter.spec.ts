@@ -32,16 +32,18 @@ describe('an idempotency key', () => {
 
   it('is one for each effect on each entity in each occurrence, and safe in a header', () => {
     const keys = [
-      idempotencyKey(run, '1'),
-      idempotencyKey(run, '2'),
-      idempotencyKey(run, '1', 'mail'),
-      idempotencyKey({ ...run, jobName: 'other' }, '1'),
-      idempotencyKey({ ...run, fireTime: new Date('2026-01-01T00:00:01Z') }, '1'),
-      idempotencyKey({ ...run, jobName: 'job","2026' }, '1'),
+      idempotencyKey('secret', run, '1'),
+      idempotencyKey('secret', run, '2'),
+      idempotencyKey('secret', run, '1', 'mail'),
+      idempotencyKey('secret', { ...run, jobName: 'other' }, '1'),
+      idempotencyKey('secret', { ...run, fireTime: new Date('2026-01-01T00:00:01Z') }, '1'),
+      idempotencyKey('secret', { ...run, jobName: 'job","2026' }, '1'),
     ];
     expect(new Set(keys).size).toBe(keys.length);
     expect(keys.every((key) => /^[\w-]{43}$/.test(key))).toBe(true);
-    expect(idempotencyKey({ ...run }, '1', 'default')).toBe(keys[0]);
+    expect(idempotencyKey('secret', { ...run }, '1', 'default')).toBe(keys[0]);
+    // Who knows job, time and entity, and not the secret, cannot tell it.
+    expect(keys).not.toContain(idempotencyKey('another', run, '1'));
   });
 });
 

@@ -34,6 +34,7 @@ describe('G12 a claim that comes back after its lease has ended', () => {
       { now: () => Date.now() } as never,
       events,
       {} as never,
+      { secret: '' } as never,
     );
     executor.start([aRun({ leaseDeadline: monotonicNow() + leftMs })]);
     await runs.drained(1_000);
@@ -55,7 +56,7 @@ describe('a handler that was told to stop', () => {
     const written: Outcome[] = [];
     const endings = { write: async (_run: InFlightRun, outcome: Outcome) => void written.push(outcome) };
     const heartbeat = { watch: () => {}, forget: () => {} };
-    const executor = new ExecutorService({ get: () => job } as never, runs, heartbeat as never, new RunContext(), endings as never, { now: () => Date.now() } as never, events, {} as never);
+    const executor = new ExecutorService({ get: () => job } as never, runs, heartbeat as never, new RunContext(), endings as never, { now: () => Date.now() } as never, events, {} as never, { secret: '' } as never);
     executor.start([aRun()]);
     await runs.drained(1_000);
     return { outcome: written[0], told };

@@ -51,6 +51,7 @@ async function execute(handler: (story: Story) => Promise<unknown>, status: 'que
     { now: () => Date.now() } as never,
     events,
     new HandOver(endings, heartbeat as never),
+    { secret: '' } as never,
   );
   executor.start([aRun()]);
   await runs.drained(5_000);

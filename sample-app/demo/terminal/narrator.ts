@@ -18,6 +18,7 @@ export class Narrator {
   /** Since the beginning. */
   prevented = 0;
   takeOvers = 0;
+  doubts = 0;
 
   constructor(
     private readonly screen: Screen,
@@ -54,7 +55,9 @@ export class Narrator {
 
   private event(replica: string, event: SchedulerEvent): void {
     if (event.type === 'run.orphaned') this.takeOvers++;
+    if (event.type === 'effect.inDoubt') this.doubts++;
     if (event.type === 'receipt.duplicate') {
+      if (event.effect === 'mail') return;
       this.prevented++;
       this.repetitions.set(replica, (this.repetitions.get(replica) ?? 0) + 1);
       return;

@@ -29,7 +29,7 @@ export function drawPanel({ fleet, leases, mailServer, narrator, nameOf, seconds
   const progress = mailing ? `  statements of ${clock(mailing.fireTime)} ${colors.cyan(bar(mailing.count / CUSTOMERS, 24))} ${mailing.count}/${CUSTOMERS}` : '  no statements yet';
   const counts = [
     `mails ${mailServer.kept.length}`,
-    `sent again and dropped ${mailServer.dropped.length}`,
+    `in doubt ${narrator.doubts}`,
     `statements not repeated ${narrator.prevented}`,
     `take-overs ${narrator.takeOvers}`,
     `${Math.max(0, Math.floor(seconds))} s`,

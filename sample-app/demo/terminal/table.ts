@@ -7,7 +7,7 @@ type Row = readonly (string | number)[];
 
 /** The verdict, for people. */
 export function drawVerdict(verdict: Verdict, colors: Colors): string[] {
-  const { window, jobs, effects, takeOvers, guarantees } = verdict;
+  const { window, jobs, effects, takeOvers, doubts, guarantees } = verdict;
   return [
     '',
     colors.bold(`VERDICT, read from the database and the mail server, for ${clock(window.from)} to ${clock(window.to)}`),
@@ -21,8 +21,11 @@ export function drawVerdict(verdict: Verdict, colors: Colors): string[] {
     '',
     ...table(['take-overs', 'of', 'struck', 'by', 'attempt', 'seconds'], takeOvers.map(({ job, fireTime, from, struck, by, attempt, seconds }) => [job, clock(new Date(fireTime)), `${from} ${struck}`, by, attempt, seconds.toFixed(1)])),
     '',
+    ...table(['mails in doubt', 'of', 'sent by', 'attempt', 'mail server', 'receipt', 'because'], doubts.map(({ customer, fireTime, from, attempt, taken, decided, reason }) => [`customer ${customer}`, clock(fireTime), from, attempt, taken ? 'has it' : 'has it not', decided ?? 'in doubt', reason ?? '-'])),
+    '',
     'Guaranteed: a statement is written exactly once (its receipt is in the same transaction). A mail leaves',
-    'the database, so it is sent at least once, always under one Message-ID; the mail server drops repetitions.',
+    'the database: its receipt is opened before it and closed after it, and one that was cut off in between is',
+    'in doubt. This job parks it for a person instead of sending it twice; another may have it sent again.',
     '',
     ...guarantees.map(({ claim, held, evidence }) => `${held ? colors.green('✔') : colors.red('✖')} ${claim} ${colors.dim(`(${evidence})`)}`),
     '',

@@ -23,6 +23,8 @@ export function wordingOf(event: SchedulerEvent, colors: Colors, nameOf: (instan
       return colors.yellow(`skipped: ${run}, ${event.reason}`);
     case 'run.missed':
       return colors.yellow(`missed: ${event.jobName} from ${clock(event.from)} to ${clock(event.until)}; ${event.recorded} recorded, ${event.queued.length} to be run`);
+    case 'effect.inDoubt':
+      return colors.yellow(`in doubt: the mail for customer ${event.entity} of attempt ${event.attempt} may have gone out; parked for a person, and on with the others`);
     case 'lease.lost':
       return colors.red(`lost its lease on ${run}, attempt ${event.attempt}: the handler is told to stop`);
     case 'run.refused':

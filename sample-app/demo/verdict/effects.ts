@@ -17,7 +17,7 @@ export interface EffectCount {
 export interface Effects {
   readonly statements: EffectCount;
   readonly mails: EffectCount;
-  /** Mails that came again under the same Message-ID: sent, but not marked before the sender was gone. */
+  /** Mails that came again under the same Message-ID. */
   readonly resent: number;
   /** Statements that a later attempt came to and did not write again, because of the receipt. */
   readonly prevented: number;
@@ -26,6 +26,7 @@ export interface Effects {
 }
 
 interface Written {
+  readonly effect?: string;
   readonly customer: number;
   readonly fireTime: Date;
   readonly attempt: number;
@@ -39,7 +40,7 @@ export async function countEffects(database: Database, server: MailServer, { fro
     [from, to],
   );
   const receipts: Written[] = await dataSource.query(
-    `select entity::integer as customer, fire_time as "fireTime", attempt, created_at as at
+    `select entity::integer as customer, effect, fire_time as "fireTime", attempt, created_at as at
      from   ${schema}.receipts
      where  job_name = $3 and fire_time > $1 and fire_time <= $2`,
     [from, to, MAILING],
@@ -56,7 +57,7 @@ export async function countEffects(database: Database, server: MailServer, { fro
     statements: count(expected, statements.map(({ customer, fireTime }) => key(customer, fireTime.toISOString()))),
     mails: count(expected, server.kept.filter((mail) => inWindow(mail.fireTime)).map((mail) => key(mail.customerId, mail.fireTime))),
     resent: server.dropped.filter((mail) => inWindow(mail.fireTime)).length,
-    prevented: receipts.filter((receipt) => laterStarts(receipt).length > 0).length,
+    prevented: receipts.filter((receipt) => receipt.effect !== 'mail' && laterStarts(receipt).length > 0).length,
     late: [...statements, ...receipts].filter((one) => laterStarts(one).some(({ startedAt }) => startedAt < one.at)).length,
   };
 }

@@ -1,5 +1,6 @@
 import { LEASE_MS } from '../../src/schedules.js';
 import type { Strike } from '../disasters.js';
+import type { Doubt } from '../doubts.js';
 import type { EffectCount, Effects } from './effects.js';
 import type { Peculiar } from './jobs-of-their-own.js';
 import type { JobCount } from './occurrences.js';
@@ -19,11 +20,12 @@ export interface Findings {
   readonly strikes: readonly Strike[];
   /** One for each strike. */
   readonly takeOvers: readonly (TakeOver | null)[];
+  readonly doubts: readonly Doubt[];
   readonly unexpectedEnds: readonly string[];
 }
 
-export function judge({ jobs, effects, peculiar, strikes, takeOvers, unexpectedEnds }: Findings): Guarantee[] {
-  return [...occurrences(jobs), takenOver(strikes, takeOvers), ...once(effects), ...peculiarities(peculiar), alive(unexpectedEnds)];
+export function judge({ jobs, effects, peculiar, strikes, takeOvers, doubts, unexpectedEnds }: Findings): Guarantee[] {
+  return [...occurrences(jobs), takenOver(strikes, takeOvers), ...once(effects), inDoubt(strikes, doubts), ...peculiarities(peculiar), alive(unexpectedEnds)];
 }
 
 function occurrences(jobs: readonly JobCount[]): Guarantee[] {
@@ -60,8 +62,20 @@ function once({ statements, mails, resent, prevented, late }: Effects): Guarante
   return [
     { claim: 'The frozen replica changed nothing once it was replaced', held: late === 0, evidence: `${late} late writes` },
     { claim: 'Each statement was written exactly once', held: isExact(statements), evidence: `${told(statements)}, ${prevented} found there by a later attempt` },
-    { claim: 'Each mail arrived, once per Message-ID', held: isExact(mails), evidence: `${told(mails)}, ${resent} sent again and dropped` },
+    { claim: 'Each mail arrived, and none was sent twice', held: isExact(mails) && resent === 0, evidence: `${told(mails)}, ${resent} came again` },
   ];
+}
+
+/** The one that the kill cut off; a freeze may have hit another. */
+function inDoubt(strikes: readonly Strike[], doubts: readonly Doubt[]): Guarantee {
+  const killed = strikes.find(({ kind }) => kind === 'killed');
+  const cutOff = doubts.filter(({ fireTime }) => fireTime.toISOString() === killed?.fireTime);
+  const each = doubts.map(({ customer, taken, decided }) => `customer ${customer}: ${taken ? 'it had been taken' : 'it had not'}, decided as ${decided ?? 'nothing'}`);
+  return {
+    claim: 'The mail that the kill cut off waited in doubt for a person, and nobody sent it again',
+    held: cutOff.length === 1 && cutOff[0]!.taken && doubts.every(({ decided, taken }) => decided === 'done' || (decided !== null && !taken)),
+    evidence: `${doubts.length} in doubt${each.length > 0 ? `; ${each.join('; ')}` : ''}`,
+  };
 }
 
 function isExact({ expected, found, doubled, lost }: EffectCount): boolean {

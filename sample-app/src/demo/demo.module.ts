@@ -1,5 +1,6 @@
 import { Module } from '@nestjs/common';
+import { Desk } from './desk.js';
 import { EventReporter } from './event-reporter.js';
 
-@Module({ providers: [EventReporter] })
+@Module({ providers: [Desk, EventReporter] })
 export class DemoModule {}

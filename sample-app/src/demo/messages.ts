@@ -7,3 +7,10 @@ export type ReplicaMessage =
   | { readonly kind: 'event'; readonly event: SchedulerEvent }
   /** A line that the application itself logged. */
   | { readonly kind: 'log'; readonly text: string };
+
+/** What the process that started a replica has found out about a mail in doubt. */
+export interface Finding {
+  readonly idempotencyKey: string;
+  /** The mail server has it. */
+  readonly taken: boolean;
+}

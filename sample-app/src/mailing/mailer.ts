@@ -1,7 +1,8 @@
 import { Inject, Injectable, type OnApplicationShutdown } from '@nestjs/common';
+import type { CronRun } from 'nestjs-distributed-cron';
 import { createTransport } from 'nodemailer';
+import type { Customer } from '../customers/customer.entity.js';
 import { SETTINGS, type Settings } from '../settings.js';
-import type { OutboxMail } from './outbox-mail.entity.js';
 
 /** Real SMTP, one connection a replica. */
 @Injectable()
@@ -12,20 +13,30 @@ export class Mailer implements OnApplicationShutdown {
     this.transport = createTransport({ host: '127.0.0.1', port: settings.smtpPort, secure: false, ignoreTLS: true, pool: true, maxConnections: 1 });
   }
 
-  /** Resolves when the mail server has taken the mail. */
-  async send(mail: OutboxMail): Promise<void> {
-    await this.transport.sendMail({
+  /**
+   * Resolves when the mail server has taken the mail.
+   * @param key becomes the Message-ID
+   * @returns what the mail server said
+   */
+  async send(run: CronRun, customer: Customer, letter: string, key: string): Promise<string> {
+    const { response } = await this.transport.sendMail({
       from: 'billing@invoices.example',
-      to: mail.recipient,
+      to: customer.email,
       subject: 'Your statement',
-      messageId: `<${mail.messageId}@invoices.example>`,
-      text: mail.body,
+      messageId: `<${key}@invoices.example>`,
+      text: letter,
       headers: {
-        'X-Customer': String(mail.customerId),
-        'X-Fire-Time': mail.fireTime.toISOString(),
+        'X-Customer': String(customer.id),
+        'X-Fire-Time': run.fireTime.toISOString(),
         'X-Replica': this.settings.replica,
       },
     });
+    return response;
+  }
+
+  /** The mail server has answered that it does not take the mail. */
+  static isRefused(error: unknown): boolean {
+    return Number((error as { responseCode?: unknown } | null)?.responseCode) >= 400;
   }
 
   onApplicationShutdown(): void {

@@ -1,11 +1,11 @@
 import { Injectable, Logger } from '@nestjs/common';
 import { InjectRepository } from '@nestjs/typeorm';
-import { DistributedCron, LeaseLostError, ReceiptService, type CronRun } from 'nestjs-distributed-cron';
+import { DistributedCron, LeaseLostError, neverConnected, ReceiptService, type CronRun } from 'nestjs-distributed-cron';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Repository } from 'typeorm';
 import { Customer } from '../customers/customer.entity.js';
 import { CRONS } from '../schedules.js';
-import { Outbox } from './outbox.service.js';
+import { Mailer } from './mailer.js';
 import { Statements } from './statements.service.js';
 
 /** As long as a page takes to be rendered: slow enough for a replica to die in the middle. */
@@ -20,7 +20,7 @@ export class StatementMailingJob {
     @InjectRepository(Customer) private readonly customers: Repository<Customer>,
     private readonly receipts: ReceiptService,
     private readonly statements: Statements,
-    private readonly outbox: Outbox,
+    private readonly mailer: Mailer,
   ) {}
 
   @DistributedCron(CRONS.statements, { name: 'customer-statements', owner: 'billing', overlap: 'forbid', missed: 'once', maxAttempts: 5, backoff: '1s' })
@@ -31,11 +31,15 @@ export class StatementMailingJob {
     }
   }
 
-  /** First the database, exactly once; then the mail, at least once and always under the same Message-ID. */
+  /** First the database, exactly once; then the mail: one that was cut off waits for a person, and nobody gets two. */
   private async mailOne(run: CronRun, customer: Customer): Promise<void> {
     try {
       const statement = await this.receipts.once(customer.id, (manager) => this.statements.issue(manager, run, customer));
-      await this.outbox.deliver(run.idempotencyKey(customer.id));
+      await this.receipts.onceExternal(customer.id, (key) => this.mailer.send(run, customer, statement.result!, key), {
+        effect: 'mail',
+        inDoubt: 'park',
+        notDone: (error) => neverConnected(error) || Mailer.isRefused(error),
+      });
       if (statement.applied) await sleep(RENDERING_MS);
     } catch (error) {
       if (error instanceof LeaseLostError) this.logger.warn(`No statement for ${customer.name}. ${error.message}`);

@@ -30,6 +30,7 @@ export interface ReceiptRow extends RunKey {
   readonly entity: string;
   readonly attempt: number;
   readonly claimedBy: string;
+  readonly state: string;
 }
 
 /** What tests judge by: the rows in the database, never what a process says about itself. */
@@ -89,7 +90,7 @@ export class Ledger {
 
   receipts({ jobName, fireTime }: RunKey): Promise<ReceiptRow[]> {
     return this.database.query<ReceiptRow>(
-      `select job_name as "jobName", fire_time as "fireTime", entity, attempt, claimed_by as "claimedBy"
+      `select job_name as "jobName", fire_time as "fireTime", entity, attempt, claimed_by as "claimedBy", state
        from   "${this.schema}".receipts
        where  job_name = $1
        and    fire_time = $2

@@ -26,6 +26,11 @@ export type Step =
   | { readonly effect: string }
   /** The steps inside happen in the receipt's transaction; one effect for the entity when there are none. */
   | { readonly receipt: string; readonly inside?: readonly Step[] }
+  /**
+   * A request to `to` under the effect's idempotency key, through `onceExternal`; the steps `before` and `after` it happen
+   * inside the call.
+   */
+  | { readonly call: string; readonly to: string; readonly inDoubt: 'park' | 'resend'; readonly before?: readonly Step[]; readonly after?: readonly Step[] }
   | { readonly pauseMs: number }
   /** Blocks the event loop. */
   | { readonly blockMs: number }

@@ -26,12 +26,24 @@ export class Steps {
     if ('gate' in step) await this.take(await this.parent.passGate(step.gate, run), run, manager);
     else if ('effect' in step) await this.effects.write(run, step.effect, manager);
     else if ('receipt' in step) await this.receipt(step.receipt, step.inside ?? [{ effect: step.receipt }], run);
+    else if ('call' in step) await this.call(step, run);
     else if ('pauseMs' in step) await pause(step.pauseMs);
     else if ('blockMs' in step) block(step.blockMs);
     else if ('fail' in step) throw new Error(step.fail);
     else if ('release' in step) await run.release(step.release);
     else if ('freezeTogether' in step) await this.freezer.freezeTogether(step.freezeTogether);
     else if (!run.signal.aborted) await once(run.signal, 'abort');
+  }
+
+  private async call({ call, to, inDoubt, before = [], after = [] }: Extract<Step, { readonly call: string }>, run: CronRun): Promise<void> {
+    const post = async (key: string, signal: AbortSignal) => {
+      await this.take(before, run);
+      const response = await fetch(`${to}/${run.jobName}/${call}`, { method: 'POST', headers: { 'Idempotency-Key': key }, signal });
+      const answer: unknown = await response.json();
+      await this.take(after, run);
+      return answer;
+    };
+    await this.receipts.onceExternal(call, post, { inDoubt });
   }
 
   private async receipt(entity: string, inside: readonly Step[], run: CronRun): Promise<void> {

@@ -1,0 +1,50 @@
+import { Injectable } from '@nestjs/common';
+import { loopListener } from '../events/loop-listener.js';
+import type { SchedulerEvent } from '../events/scheduler-event.js';
+import { SchedulerEvents } from '../events/scheduler-events.js';
+import { Loop } from '../runtime/loop.js';
+import { InDoubtStore } from '../store/in-doubt.store.js';
+
+/** A run may have been ended by a person, or by an instance that ended with it. */
+const LOOK_AT_LEAST_EVERY_MS = 60_000;
+
+const PARK_AT_ONCE = 100;
+
+/**
+ * Parks calls outside the database whose run has ended without their answer, so that a person hears of them. Looks when a
+ * run of this instance ends that may have left some, and once a minute for those that nobody saw end.
+ */
+@Injectable()
+export class CutOffCalls {
+  private readonly loop: Loop;
+
+  constructor(
+    private readonly store: InDoubtStore,
+    private readonly events: SchedulerEvents,
+  ) {
+    this.loop = new Loop(() => this.look(), {
+      maxSleepMs: LOOK_AT_LEAST_EVERY_MS,
+      ...loopListener(events, 'watch over calls that were cut off'),
+    });
+  }
+
+  start(): void {
+    this.loop.start(LOOK_AT_LEAST_EVERY_MS);
+  }
+
+  async stop(): Promise<void> {
+    await this.loop.stop();
+  }
+
+  /** A first attempt that returned has left none, but for a call whose failure its handler caught. */
+  hear(event: SchedulerEvent): void {
+    if (event.type === 'run.dead' || event.type === 'run.cancelled' || (event.type === 'run.completed' && event.attempt > 1)) this.loop.wake();
+  }
+
+  /** One pass. @returns milliseconds to the next */
+  async look(): Promise<number> {
+    const parked = await this.store.parkEnded(PARK_AT_ONCE);
+    for (const effect of parked) this.events.emit({ type: 'effect.inDoubt', ...effect });
+    return parked.length === PARK_AT_ONCE ? 0 : LOOK_AT_LEAST_EVERY_MS;
+  }
+}

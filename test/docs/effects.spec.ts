@@ -1,0 +1,24 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from '@jest/globals';
+import { nextStep, type InDoubtPolicy, type ReceiptState } from '../../lib/domain/external-effect.js';
+import { NEVER_CONNECTED } from '../../lib/domain/never-connected.js';
+
+const PAGE = readFileSync(new URL('../../docs/effects.md', import.meta.url), 'utf8');
+
+describe('docs/effects.md', () => {
+  it('says what an attempt does about a receipt that is there', () => {
+    const block = PAGE.split(/\n\n/).find((text) => text.startsWith('| state |'))!;
+    const [head, , ...rows] = block.split('\n').map((line) => line.slice(1, -1).split('|').map((cell) => cell.trim().replaceAll('`', '')));
+    const policies = head!.slice(2) as InDoubtPolicy[];
+    expect(policies).toEqual(['park', 'resend']);
+    expect(rows.map(([state]) => state).sort()).toEqual(['done', 'in_doubt', 'open', 'undone']);
+    for (const [state, , ...steps] of rows) {
+      expect([state, steps]).toEqual([state, policies.map((policy) => nextStep({ state: state as ReceiptState, external: true }, policy))]);
+    }
+  });
+
+  it('names the codes of connections that were never made', () => {
+    const [, sentence] = PAGE.match(/`neverConnected` is asked: true for the codes ([^]*?), on the error/)!;
+    expect([...sentence!.matchAll(/`(\w+)`/g)].map(([, code]) => code)).toEqual([...NEVER_CONNECTED]);
+  });
+});
