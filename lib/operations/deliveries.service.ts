@@ -23,6 +23,8 @@ export interface DeliverOptions {
   readonly wait?: Duration;
 }
 
+const VERB = 'SchedulerService.deliver';
+
 const DELIVER_OPTIONS = {
   fireTime: { rule: instant },
   by: { rule: text(200) },
@@ -48,16 +50,15 @@ export class Deliveries {
    * @throws InvalidOptionsError, UnknownJobError; DeliveryRefusedError when the schedule has no such time, or it is still to come
    */
   async deliver(jobName: string, options?: DeliverOptions): Promise<Delivered> {
-    const verb = 'SchedulerService.deliver';
-    const name = jobNameOf(jobName, verb);
-    const { fireTime, ...rest } = readOperationOptions(options, DELIVER_OPTIONS, verb);
-    return this.take(name, fireTime ? { kind: 'planned', at: fireTime.getTime() } : { kind: 'now' }, rest);
+    const { fireTime, ...rest } = readOperationOptions(options, DELIVER_OPTIONS, VERB);
+    return this.take(jobName, fireTime ? { kind: 'planned', at: fireTime.getTime() } : { kind: 'now' }, rest);
   }
 
   /** The same, of options that were read. */
   async take(jobName: string, time: DeliveredTime, { by, data, wait = 0 }: { by?: string; data?: unknown; wait?: number }): Promise<Delivered> {
+    const name = jobNameOf(jobName, VERB);
     const flagOff = async (flag: string | null) => (await this.flags.off([flag])).get(flag) ?? null;
-    const taken = await deliver(this.store, { jobName, time, by: by ?? null, data: data ?? null }, flagOff);
+    const taken = await deliver(this.store, { jobName: name, time, by: by ?? null, data: data ?? null }, flagOff);
     if (!taken.duplicate) this.tell(taken);
     return wait > 0 ? untilEnded(this.store, taken, wait) : taken;
   }
