@@ -84,11 +84,12 @@ export interface DeliveredOccurrence {
  */
 export function lateness(
   { fireTime, now, isSuperseded }: DeliveredOccurrence,
-  { missed, catchUpWindowMs, lateAfterMs }: Pick<JobPolicies, 'missed' | 'catchUpWindowMs' | 'lateAfterMs'>,
+  { missed, catchUpWindowMs, lateAfterMs, fallbackMs }: Pick<JobPolicies, 'missed' | 'catchUpWindowMs' | 'lateAfterMs' | 'fallbackMs'>,
 ): SkipReason | null {
   const late = now - fireTime;
   if (late >= catchUpWindowMs) return 'missed: too old';
-  if (late < lateAfterMs || missed === 'all') return null;
+  // Until then the schedule itself would run it.
+  if (late < lateAfterMs + (fallbackMs ?? 0) || missed === 'all') return null;
   if (missed === 'skip') return 'missed: skipped';
   return isSuperseded ? 'missed: superseded by a newer one' : null;
 }

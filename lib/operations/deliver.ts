@@ -48,13 +48,18 @@ export async function deliver(
   }
 }
 
-/** Looks until the run has ended, for so many milliseconds at most. @returns it as it is then */
-export async function untilEnded(store: DeliveryStore, at: Delivered, waitMs: number): Promise<Delivered> {
+/** Looks until the run has ended, for so many milliseconds at most, or until it is told to stop. @returns it as it is then */
+export async function untilEnded(store: DeliveryStore, at: Delivered, waitMs: number, signal?: AbortSignal): Promise<Delivered> {
   const until = monotonicNow() + waitMs;
   let last = at;
-  for (let pause = FIRST_LOOK_MS; !hasEnded(last) && monotonicNow() < until; pause = Math.min(2 * pause, LAST_LOOK_MS)) {
-    await sleep(Math.min(pause, Math.max(1, until - monotonicNow())));
-    last = await standingNow(store, at, at.duplicate);
+  for (let pause = FIRST_LOOK_MS; !hasEnded(last) && monotonicNow() < until && !signal?.aborted; pause = Math.min(2 * pause, LAST_LOOK_MS)) {
+    await sleep(Math.min(pause, Math.max(1, until - monotonicNow())), undefined, { signal }).catch(() => {});
+    if (signal?.aborted) break;
+    last = await standingNow(store, at, at.duplicate).catch((error: unknown) => {
+      // The connections are closed under it.
+      if (signal?.aborted) return last;
+      throw error;
+    });
   }
   return last;
 }

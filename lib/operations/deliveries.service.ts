@@ -1,4 +1,4 @@
-import { Injectable } from '@nestjs/common';
+import { Injectable, type OnModuleDestroy } from '@nestjs/common';
 import type { DeliveredTime } from '../domain/delivery.js';
 import type { Duration } from '../domain/duration.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
@@ -34,7 +34,9 @@ const DELIVER_OPTIONS = {
 
 /** Takes in occurrences that a clock outside delivers. */
 @Injectable()
-export class Deliveries {
+export class Deliveries implements OnModuleDestroy {
+  private readonly stopping = new AbortController();
+
   constructor(
     private readonly store: DeliveryStore,
     private readonly flags: FlagAnswers,
@@ -54,13 +56,18 @@ export class Deliveries {
     return this.take(jobName, fireTime ? { kind: 'planned', at: fireTime.getTime() } : { kind: 'now' }, rest);
   }
 
+  /** Who waits is answered: an open request would keep the application from closing. */
+  onModuleDestroy(): void {
+    this.stopping.abort();
+  }
+
   /** The same, of options that were read. */
   async take(jobName: string, time: DeliveredTime, { by, data, wait = 0 }: { by?: string; data?: unknown; wait?: number }): Promise<Delivered> {
     const name = jobNameOf(jobName, VERB);
     const flagOff = async (flag: string | null) => (await this.flags.off([flag])).get(flag) ?? null;
     const taken = await deliver(this.store, { jobName: name, time, by: by ?? null, data: data ?? null }, flagOff);
     if (!taken.duplicate) this.tell(taken);
-    return wait > 0 ? untilEnded(this.store, taken, wait) : taken;
+    return wait > 0 ? untilEnded(this.store, taken, wait, this.stopping.signal) : taken;
   }
 
   private tell({ jobName, fireTime, status, reason }: Delivered): void {

@@ -46,7 +46,7 @@ describe('the occurrence that a delivery means', () => {
 });
 
 describe('the missed rule, about an occurrence that is delivered late', () => {
-  const rules = { catchUpWindowMs: 24 * 60 * MINUTE, lateAfterMs: 2 * MINUTE };
+  const rules = { catchUpWindowMs: 24 * 60 * MINUTE, lateAfterMs: 2 * MINUTE, fallbackMs: null };
   const late = (minutes: number, isSuperseded = false) => ({ fireTime: 0, now: minutes * MINUTE, isSuperseded });
 
   it.each(['skip', 'once', 'all'] as const)('%s: runs what is merely late', (missed) => {
@@ -55,6 +55,12 @@ describe('the missed rule, about an occurrence that is delivered late', () => {
 
   it.each(['skip', 'once', 'all'] as const)('%s: records what is too old', (missed) => {
     expect(lateness(late(24 * 60), { ...rules, missed })).toBe('missed: too old');
+  });
+
+  it('begins later where the schedule itself would start it later', () => {
+    const fallback = { ...rules, missed: 'skip', fallbackMs: 10 * MINUTE } as const;
+    expect(lateness(late(11.9), fallback)).toBeNull();
+    expect(lateness(late(12), fallback)).toBe('missed: skipped');
   });
 
   it('skip: records what was missed; once: unless it is the newest; all: runs it', () => {

@@ -7,7 +7,8 @@ import { APP_GUARD, Reflector } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { Test } from '@nestjs/testing';
-import { DistributedCron, DistributedSchedulerModule, SchedulerService, type CronRun } from '../../lib/index.js';
+import { Deliveries, DistributedCron, DistributedSchedulerModule, SchedulerService, type CronRun } from '../../lib/index.js';
+import { DeliveryStore } from '../../lib/store/delivery.store.js';
 import { DistributedCronTriggerModule, type TriggerAsyncOptions, type TriggerOptions } from '../../lib/trigger/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 
@@ -221,6 +222,27 @@ describe.each(ADAPTERS)('the endpoint on %s', (_, adapter) => {
   });
 });
 
+describe.each(ADAPTERS)('an application on %s that closes', (_, adapter) => {
+  it('answers who waits, and is not kept open by him', async () => {
+    const { post, app } = await serve(adapter, { token: TOKEN });
+    const fireTime = await aMinute();
+    await database.query(`insert into job_runs (job_name, fire_time, status, trigger, next_attempt_at) values ('broken', $1, 'queued', 'external', now() + interval '1 hour')`, [fireTime]);
+    const store = app.get(DeliveryStore);
+    const standing = store.standing.bind(store);
+    const waits = new Promise<void>((resolve) => {
+      let looks = 0;
+      store.standing = (key) => {
+        if (++looks === 2) resolve();
+        return standing(key);
+      };
+    });
+    const waiting = post('/cron/broken?wait=5m', { body: JSON.stringify({ fireTime }) });
+    await waits;
+    await app.close();
+    expect(await waiting).toMatchObject({ status: 202, body: { status: 'queued', duplicate: true } });
+  });
+});
+
 describe('the module', () => {
   it.each<[what: string, options: TriggerOptions, message: string | RegExp]>([
     ['neither a token nor a guard', {}, 'a token or a guard is needed'],
@@ -240,7 +262,6 @@ describe('the module', () => {
 
   it('answers that a delivery may be tried again when the database is gone', async () => {
     const { post, app } = await serve(ADAPTERS[0][1], { token: TOKEN });
-    const { Deliveries } = await import('../../lib/index.js');
     Object.assign(app.get(Deliveries), { store: { job: () => Promise.reject(new Error('connect ECONNREFUSED 10.0.0.1:5432')) } });
     const answer = await post(`/cron/${JOB}`);
     expect(answer).toMatchObject({ status: 503, body: { message: expect.stringContaining('deliver it again') } });
