@@ -3,9 +3,8 @@ import { DeliveryRefusedError } from '../errors/delivery-refused.error.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import { UnknownJobError } from '../errors/unknown-job.error.js';
 import { hasEnded, type Delivered } from '../operations/delivered.js';
-import { deliverByDatabase } from './deliver-by-database.js';
 import { deliverByHttp, EndpointError } from './deliver-by-http.js';
-import { HELP, readArguments } from './trigger-arguments.js';
+import { HELP, readArguments, type TriggerCommand } from './trigger-arguments.js';
 
 /** What a command has of its process. */
 export interface Console {
@@ -25,7 +24,7 @@ export async function runCommand(args: readonly string[], { env, say, complain }
       say(HELP);
       return EXIT.taken;
     }
-    const delivered = asked.url === null ? await deliverByDatabase(asked, env) : await deliverByHttp(asked, asked.url);
+    const delivered = asked.url === null ? await byDatabase(asked, env) : await deliverByHttp(asked, asked.url);
     say(asked.json ? JSON.stringify(delivered) : delivered.text);
     return asked.waitMs > 0 ? exitOfWaiting(delivered) : EXIT.taken;
   } catch (error) {
@@ -34,6 +33,12 @@ export async function runCommand(args: readonly string[], { env, say, complain }
     if (error instanceof DeliveryRefusedError || error instanceof UnknownJobError) return EXIT.refused;
     return error instanceof EndpointError && error.isRefusal ? EXIT.refused : EXIT.unreachable;
   }
+}
+
+/** TypeORM takes a while to load, and only this way needs it. */
+async function byDatabase(asked: TriggerCommand, env: NodeJS.ProcessEnv): Promise<Delivered> {
+  const { deliverByDatabase } = await import('./deliver-by-database.js');
+  return deliverByDatabase(asked, env);
 }
 
 function exitOfWaiting(delivered: Delivered): number {

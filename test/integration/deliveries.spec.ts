@@ -260,6 +260,17 @@ describe('who fires a job', () => {
     expect(left.every(({ status, reason }) => status === 'skipped' && reason === 'superseded by an edit')).toBe(true);
   }, 60_000);
 
+  it('goes on under another name: a delivery to the old one is one to the new one', async () => {
+    await app(EVERY_MINUTE);
+    await longAgo();
+    await closeApps();
+    const renamed = await app(EVERY_MINUTE, { name: 'exports', previously: 'export' });
+    const fireTime = await minutesAgo(1);
+    expect(await bound(renamed).deliver('export', { fireTime, wait: '20s' })).toMatchObject({ jobName: 'exports', status: 'done', duplicate: false });
+    expect(await bound(renamed).deliver('exports', { fireTime })).toMatchObject({ jobName: 'exports', duplicate: true });
+    expect(seen).toHaveLength(1);
+  });
+
   it('is an option of jobs made at run time, too', async () => {
     @Injectable()
     class Handlers {
