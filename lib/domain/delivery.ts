@@ -38,13 +38,20 @@ const SENT_WITHIN_MS = 60_000;
 export function occurrenceOf(schedule: Schedule, given: DeliveredTime, now: number, lateAfterMs: number): number | RefusedDelivery {
   if (given.kind === 'planned') return plannedAt(schedule, given.at, now);
   if (given.kind === 'sent') {
-    const newest = schedule.previousBefore(given.at + AHEAD_MS + 1);
-    if (newest === null || newest < given.at - SENT_WITHIN_MS) return offGrid(schedule, given.at);
-    return tooEarly(newest, now) ?? newest;
+    const meant = dueAbout(schedule, given.at, SENT_WITHIN_MS);
+    return meant === null ? offGrid(schedule, given.at) : (tooEarly(meant, now) ?? meant);
   }
-  const newest = schedule.previousBefore(now + AHEAD_MS + 1);
-  if (newest !== null && newest >= now - lateAfterMs) return newest;
+  const meant = dueAbout(schedule, now, lateAfterMs);
+  if (meant !== null) return meant;
   return { problem: 'nothing is due', why: `nothing of it is due now; name the time that is meant, ${around(schedule, now)}` };
+}
+
+/** The last fire time, at most so long ago; or the next one, where a clock that is ahead of another would mean that. */
+function dueAbout(schedule: Schedule, at: number, mostAgo: number): number | null {
+  const last = schedule.previousBefore(at + 1) ?? -Infinity;
+  const next = schedule.nextAfter(at) ?? Infinity;
+  if (next - at <= AHEAD_MS && next - at < at - last) return next;
+  return at - last <= mostAgo ? last : null;
 }
 
 function plannedAt(schedule: Schedule, at: number, now: number): number | RefusedDelivery {

@@ -24,6 +24,15 @@ describe('the occurrence that a delivery means', () => {
     expect(occurrenceOf(SCHEDULE, given, at(now), 2 * MINUTE)).toBe(at(fireTime));
   });
 
+  it('is the nearer one of two, where neither is named and each may be meant', () => {
+    const means = (expression: string, now: string) => {
+      const found = occurrenceOf(compileSchedule(expression, 'UTC'), NOW, at(now), 2 * MINUTE);
+      return typeof found === 'number' ? new Date(found).toISOString().slice(14, 19) : found;
+    };
+    expect([means('* * * * *', '30T10:00:57'), means('* * * * *', '30T10:00:54')]).toEqual(['01:00', '00:00']);
+    expect([means('* * * * * *', '30T10:00:57'), means('*/10 * * * * *', '30T10:00:54'), means('*/10 * * * * *', '30T10:00:56')]).toEqual(['00:57', '00:50', '01:00']);
+  });
+
   it.each<[what: string, DeliveredTime, now: string, RefusedDelivery['problem'], RegExp]>([
     ['a time off the grid', planned('30T01:16:00'), '30T01:16:00', 'off the grid', /no fire time at 2026-11-30T01:16:00.000Z; the nearest are 2026-11-30T01:15:00.000Z and 2026-12-01T01:15:00.000Z$/],
     ['a millisecond off', { kind: 'planned', at: at('30T01:15:00') + 1 }, '30T01:16:00', 'off the grid', /nearest/],

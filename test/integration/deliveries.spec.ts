@@ -194,13 +194,11 @@ describe('overlap', () => {
     ['forbid', { status: 'skipped', reason: 'overlap' }],
     ['queue', { status: 'queued', reason: 'waits for a run before it' }],
   ] as const)('%s holds for deliveries, too', async (overlap, expected) => {
-    const one = await app(EVERY_SECOND, { overlap }, {}, true);
+    const one = await app(EVERY_SECOND, { overlap }, { shutdownTimeout: '1s' }, true);
     await longAgo();
     const started = nextEvent(one, 'run.started');
     await bound(one).deliver('export');
     await started;
-    await database.query(`select pg_sleep(1.1)`);
-    // The newest by now, without the five seconds that a delivery without a time allows for.
     const [clock] = await database.query<{ at: Date }>(`select max(fire_time) + interval '1 second' as at from job_runs`);
     const at = new Date(clock!.at);
     await database.query(`select pg_sleep(greatest(0, extract(epoch from $1::timestamptz - clock_timestamp())))`, [at.toISOString()]);
@@ -209,7 +207,7 @@ describe('overlap', () => {
   });
 
   it('replace: the run under way is told to stop, and the delivered one follows', async () => {
-    const one = await app(EVERY_SECOND, { overlap: 'replace' }, {}, true);
+    const one = await app(EVERY_SECOND, { overlap: 'replace' }, { shutdownTimeout: '1s' }, true);
     await longAgo();
     const started = nextEvent(one, 'run.started');
     const { fireTime } = await bound(one).deliver('export');
