@@ -46,6 +46,7 @@ import { ReaperService } from './maintenance/reaper.service.js';
 import { Backfills } from './operations/backfills.service.js';
 import { Cancels } from './operations/cancels.service.js';
 import { DeadLetters } from './operations/dead-letters.service.js';
+import { Deliveries } from './operations/deliveries.service.js';
 import { Explanations } from './operations/explanations.service.js';
 import { FireTimes } from './operations/fire-times.service.js';
 import { Flags } from './operations/flags.service.js';
@@ -149,7 +150,7 @@ const SERVICES: Provider[] = [
 ];
 
 /** What operators do, one idea each. */
-const OPERATIONS = [FireTimes, Pauses, Overrides, Flags, Skips, ManualRuns, Cancels, Explanations, Inventory, InDoubt];
+const OPERATIONS = [FireTimes, Pauses, Overrides, Flags, Skips, ManualRuns, Deliveries, Cancels, Explanations, Inventory, InDoubt];
 
 /** Scheduled work inside the application, on every replica, once per occurrence. Import it once, in the root module. */
 @Module({})

@@ -52,6 +52,10 @@ class CalendarSchedule implements Schedule {
     return this.days.text;
   }
 
+  get isExternal(): boolean {
+    return this.days.isExternal;
+  }
+
   nextAfter(epochMs: number): number | null {
     let after = Math.max(epochMs, this.days.startAtMs - 1);
     const last = Math.min(this.days.endAtMs - 1, after + CYCLE_MS);

@@ -2,8 +2,10 @@ import { InvalidCalendarError } from '../errors/invalid-calendar.error.js';
 import { MONTHS_OF_A_CYCLE, matchingDays, monthOf, nextMonth, type DayFields, type Month } from './cron-days.js';
 import { parseCronExpression } from './cron-expression.js';
 
-/** What a schedule leaves out of what its expression says. */
+/** What a schedule leaves out of what its expression says, and who fires it. */
 export interface CalendarRules {
+  /** `external`: its fire times are those that may be delivered, and nothing here fires them. */
+  readonly trigger?: 'schedule' | 'external' | undefined;
   /** The first instant at which it may fire. */
   readonly startAt?: Date | undefined;
   /** It fires before this instant only. */
@@ -16,6 +18,8 @@ export interface CalendarRules {
 export interface Calendar {
   /** The same for the same rules. */
   readonly text: string;
+  /** See {@link CalendarRules.trigger}. */
+  readonly isExternal: boolean;
   /** -Infinity without one. */
   readonly startAtMs: number;
   /** Not included; Infinity without one. */
@@ -32,11 +36,13 @@ const MOST_EXCLUDED = 1_000;
 
 const DATE = /^\d{4}-\d{2}-\d{2}$/;
 
-/** @returns null when nothing is left out */
-export function calendarText({ startAt, endAt, exclude = [] }: CalendarRules): string | null {
+/** @returns null when nothing is left out, and the schedule fires by itself */
+export function calendarText({ trigger, startAt, endAt, exclude = [] }: CalendarRules): string | null {
   const days = [...new Set(exclude.map((item) => item.trim().replace(/\s+/g, ' ')))].sort();
-  if (!startAt && !endAt && days.length === 0) return null;
-  return JSON.stringify({ startAt: startAt?.toISOString(), endAt: endAt?.toISOString(), exclude: days.length > 0 ? days : undefined });
+  const external = trigger === 'external';
+  if (!external && !startAt && !endAt && days.length === 0) return null;
+  const limits = { startAt: startAt?.toISOString(), endAt: endAt?.toISOString(), exclude: days.length > 0 ? days : undefined };
+  return JSON.stringify({ trigger: external ? trigger : undefined, ...limits });
 }
 
 /**
@@ -44,12 +50,23 @@ export function calendarText({ startAt, endAt, exclude = [] }: CalendarRules): s
  * @throws InvalidCalendarError, InvalidCronExpressionError
  */
 export function readCalendar(text: string): Calendar {
-  const { startAt, endAt, exclude = [] } = parsed(text);
+  const { trigger, startAt, endAt, exclude = [] } = parsed(text);
+  if (trigger !== undefined && trigger !== 'external') throw new InvalidCalendarError(`trigger: "${trigger}" is unknown here`);
   const startAtMs = startAt === undefined ? -Infinity : instantOf('startAt', startAt);
   const endAtMs = endAt === undefined ? Infinity : instantOf('endAt', endAt);
   if (startAtMs >= endAtMs) throw new InvalidCalendarError(`startAt (${startAt}) must be before endAt (${endAt})`);
   if (exclude.length > MOST_EXCLUDED) throw new InvalidCalendarError(`exclude: expected at most ${MOST_EXCLUDED} dates and expressions, got ${exclude.length}`);
-  return new DaysLeftOut(text, startAtMs, endAtMs, exclude);
+  return new DaysLeftOut(text, trigger !== undefined, startAtMs, endAtMs, exclude);
+}
+
+/** Whether a stored calendar says that nothing here fires the schedule; also of one that cannot be read otherwise. */
+export function isExternalCalendar(text: string | null): boolean {
+  if (text === null) return false;
+  try {
+    return parsed(text).trigger === 'external';
+  } catch {
+    return false;
+  }
 }
 
 class DaysLeftOut implements Calendar {
@@ -60,6 +77,7 @@ class DaysLeftOut implements Calendar {
 
   constructor(
     readonly text: string,
+    readonly isExternal: boolean,
     readonly startAtMs: number,
     readonly endAtMs: number,
     exclude: readonly string[],
@@ -93,7 +111,7 @@ class DaysLeftOut implements Calendar {
   }
 }
 
-function parsed(text: string): { startAt?: string; endAt?: string; exclude?: string[] } {
+function parsed(text: string): { trigger?: string; startAt?: string; endAt?: string; exclude?: string[] } {
   try {
     const read: unknown = JSON.parse(text);
     if (typeof read === 'object' && read !== null) return read;

@@ -39,8 +39,8 @@ export interface HeldSpan {
 }
 
 /** Fire times up to here are missed, later ones merely late or still held back by the jitter. Milliseconds. */
-export function missedUntil(now: number, rules: Pick<JobPolicies, 'lateAfterMs' | 'jitterMs'>): number {
-  return now - rules.lateAfterMs - rules.jitterMs;
+export function missedUntil(now: number, rules: Pick<JobPolicies, 'lateAfterMs' | 'jitterMs' | 'fallbackMs'>): number {
+  return now - rules.lateAfterMs - (rules.fallbackMs ?? rules.jitterMs);
 }
 
 /**
@@ -54,7 +54,7 @@ export function planCatchUp(
   schedule: Schedule,
   window: CatchUpWindow,
   decided: readonly DecidedSpan[],
-  rules: Pick<JobPolicies, 'missed' | 'maxCatchUp' | 'catchUpWindowMs' | 'lateAfterMs' | 'jitterMs'>,
+  rules: Pick<JobPolicies, 'missed' | 'maxCatchUp' | 'catchUpWindowMs' | 'lateAfterMs' | 'jitterMs' | 'fallbackMs'>,
 ): CatchUpPlan {
   const { from, now } = window;
   const end = Math.max(from, missedUntil(now, rules));

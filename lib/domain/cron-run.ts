@@ -28,10 +28,11 @@ export class CronRun {
   readonly attempt: number;
   /**
    * `schedule`: at its time. `catch-up`: later, after a gap. `backfill`: because an operator asked for past occurrences.
-   * `manual`: because somebody asked for a run; its fire time is when.
+   * `manual`: because somebody asked for a run; its fire time is when. `external`:
+   * because it was delivered.
    */
   readonly trigger: RunTrigger;
-  /** What a job made at run time, or this run when somebody asked for it, was given for the handler; undefined otherwise. */
+  /** What a job made at run time, or this run when somebody asked for it or delivered it, was given for the handler; undefined otherwise. */
   readonly data: unknown;
   /**
    * Aborts when the run is no longer this process' (`signal.reason` is a `LeaseLostError`), when it has taken the time its job

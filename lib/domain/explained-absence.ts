@@ -44,10 +44,11 @@ function waiting({ row, job, now, inTheWay }: ExplanationFacts): string {
   return `${began}: for an instance with room for it.`;
 }
 
-function undecided({ fireTime, job }: ExplanationFacts): string {
+function undecided({ fireTime, job, schedule }: ExplanationFacts): string {
   const { decidedUntil, removedAt, yieldsTo, instances } = job!;
   if (removedAt) return `It has no row: the job was removed ${iso(removedAt)}.`;
   if (yieldsTo !== null) return `It has no row under this name: the job's occurrences are decided as "${yieldsTo}". Explain that one.`;
+  if (schedule?.isExternal) return 'It has no row: its trigger is external, and nobody has delivered it.';
   if (fireTime <= decidedUntil) return `It has no row, though everything up to ${iso(decidedUntil)} is decided: its history was dropped, or it was decided under another name or schedule.`;
   if (instances === 0) return 'It is due and has no row: no live instance knows the job. When one starts, the missed policy decides.';
   return `It is due and has no row yet: everything is decided up to ${iso(decidedUntil)}, and this is later. The claim, or the missed policy, decides next.${hold(job)}`;

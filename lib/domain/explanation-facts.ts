@@ -62,10 +62,10 @@ export interface ExplanationFacts {
   readonly job: ExplainedJob | null;
   readonly row: ExplainedRow | null;
   /**
-   * Whether the schedule has this fire time, which rule of its calendar leaves it out, and those around it; null when the
+   * Whether the schedule has this fire time and waits for its delivery, which rule of its calendar leaves it out, and those around it; null when the
    * schedule cannot be read here.
    */
-  readonly schedule: { readonly fires: boolean; readonly leftOutBy?: string | null; readonly before: Date | null; readonly after: Date | null } | null;
+  readonly schedule: { readonly fires: boolean; readonly isExternal?: boolean; readonly leftOutBy?: string | null; readonly before: Date | null; readonly after: Date | null } | null;
   /** Runs of the job that were under way while this one was; of one that was skipped for them, when that was decided. */
   readonly beside: readonly Date[];
   /** Occurrences that were skipped because this one was under way. */

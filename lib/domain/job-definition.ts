@@ -9,6 +9,9 @@ export type MissedPolicy = 'skip' | 'once' | 'all';
 /** What becomes of a run that is under way when its job's flag is turned off. */
 export type FlagOffPolicy = 'finish' | 'cancel';
 
+/** Who fires a job: its own schedule, or whoever delivers its occurrences from outside. */
+export type JobTrigger = 'schedule' | 'external';
+
 /** What a job had better say itself. */
 export type ImplicitOption = 'owner' | 'overlap' | 'missed';
 
@@ -62,6 +65,8 @@ export interface JobPolicies {
   /** The feature flag that has to be on for a start; null for none. */
   readonly flag: string | null;
   readonly flagOff: FlagOffPolicy;
+  /** How long after its time an occurrence of an external job that nobody delivered is started all the same; null for never. */
+  readonly fallbackMs: number | null;
   /** How often a run should be done; null where nothing is expected. */
   readonly expectSuccessWithinMs: number | null;
 }

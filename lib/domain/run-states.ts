@@ -12,7 +12,7 @@ export interface RunMove {
 export const FIRST_STATES: readonly { readonly status: RunStatus; readonly by: readonly string[] }[] = [
   { status: 'running', by: ['claim'] },
   { status: 'skipped', by: ['skip'] },
-  { status: 'queued', by: ['queue', 'catch up', 'backfill', 'run now'] },
+  { status: 'queued', by: ['queue', 'catch up', 'backfill', 'run now', 'deliver'] },
 ];
 
 /**

@@ -7,8 +7,8 @@ export interface RunKey {
 /** Where a run stands; see DESIGN.md, "The path of one occurrence". */
 export type RunStatus = 'queued' | 'running' | 'done' | 'failed' | 'orphaned' | 'dead' | 'skipped' | 'cancelled';
 
-/** What caused a run to exist: the schedule at its time, the schedule after a gap, an operator's backfill, or a person. */
-export type RunTrigger = 'schedule' | 'catch-up' | 'backfill' | 'manual';
+/** What caused a run to exist: the schedule at its time, the schedule after a gap, an operator's backfill, a person, or a delivery from outside. */
+export type RunTrigger = 'schedule' | 'catch-up' | 'backfill' | 'manual' | 'external';
 
 /** Why an occurrence did not run. */
 export type SkipReason =

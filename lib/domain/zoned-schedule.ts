@@ -13,8 +13,10 @@ export interface Schedule {
   readonly expression: string;
   /** The IANA name, in the spelling of the tz database. */
   readonly timeZone: string;
-  /** What `startAt`, `endAt` and `exclude` leave out, as text that is the same for the same fire times; null for nothing. */
+  /** What `startAt`, `endAt` and `exclude` leave out, and `trigger`, as text that is the same for the same; null for nothing. */
   readonly calendar: string | null;
+  /** Its occurrences are delivered from outside: its fire times are those that may be. */
+  readonly isExternal: boolean;
   /** What its owner should be told at start-up; empty for most. */
   readonly warnings: readonly string[];
   /** The first fire time strictly after an instant. Null past the end of time. */
@@ -39,6 +41,7 @@ export class ZonedSchedule implements Schedule {
   readonly expression: string;
   readonly timeZone: string;
   readonly calendar = null;
+  readonly isExternal = false;
   readonly warnings: readonly string[];
 
   constructor(

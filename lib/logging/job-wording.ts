@@ -18,6 +18,7 @@ export function jobLine(job: JobDefinition, now: Date): string {
     count(job.maxAttempts, 'attempt'),
     `lease ${formatDuration(job.leaseMs)}`,
     ...(job.jitterMs > 0 ? [`jitter ${formatDuration(job.jitterMs)}`] : []),
+    ...(schedule.isExternal ? [`trigger external${job.fallbackMs === null ? '' : `, fallback ${formatDuration(job.fallbackMs)}`}`] : []),
     ...(job.owner ? [`owner ${job.owner}`] : []),
   ];
   return `${job.name} "${schedule.expression}" (${schedule.timeZone}) next ${when}; ${policies.join(', ')}`;

@@ -31,7 +31,7 @@ function around({ cron, timeZone, calendar }: StoredSchedule, { jobName, fireTim
     const schedule = compileSchedule(cron, timeZone, jobName, calendar);
     const at = fireTime.getTime();
     const [before, after] = [schedule.previousBefore(at), schedule.nextAfter(at)].map((found) => (found === null ? null : new Date(found)));
-    return { fires: schedule.nextAfter(at - 1) === at, leftOutBy: leftOutBy(schedule, at, jobName), before: before!, after: after! };
+    return { fires: schedule.nextAfter(at - 1) === at, isExternal: schedule.isExternal, leftOutBy: leftOutBy(schedule, at, jobName), before: before!, after: after! };
   } catch {
     return null;
   }

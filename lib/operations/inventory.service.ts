@@ -1,5 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { KnownJobs } from '../discovery/known-jobs.js';
+import { isExternalCalendar } from '../domain/calendar.js';
+import type { JobTrigger } from '../domain/job-definition.js';
 import { compileSchedule } from '../domain/schedule.js';
 import { FlagAnswers, type FlagAnswer } from '../execution/flag-answers.js';
 import { readOperationOptions } from '../options/operation-options.js';
@@ -30,7 +32,9 @@ export interface InventoryEntry {
   /** What holds, on every replica. */
   readonly cron: string;
   readonly timeZone: string;
-  /** What `startAt`, `endAt` and `exclude` leave out. */
+  /** Who fires it. */
+  readonly trigger: JobTrigger;
+  /** What `startAt`, `endAt` and `exclude` leave out; an external trigger is noted here, too. */
   readonly calendar: string | null;
   readonly enabled: boolean;
   readonly paused: { readonly since: Date; readonly until: Date | null; readonly by: string | null; readonly reason: string | null } | null;
@@ -104,6 +108,7 @@ export class Inventory {
       declaredBy: job.handler === null ? text('declaredBy') : `@DistributedCronHandler(${JSON.stringify(job.handler)})`,
       cron: job.cron,
       timeZone: job.timeZone,
+      trigger: isExternalCalendar(job.calendar) ? 'external' : 'schedule',
       calendar: job.calendar,
       enabled: job.enabled,
       paused: job.paused ? { since: job.pausedAt!, until: job.pausedUntil, by: job.pausedBy, reason: job.pausedReason } : null,

@@ -8,6 +8,7 @@ import type { BackfillPlan, BackfillProgress } from './backfill-report.js';
 import { Backfills } from './backfills.service.js';
 import { Cancels } from './cancels.service.js';
 import { DeadLetters } from './dead-letters.service.js';
+import { Deliveries } from './deliveries.service.js';
 import { Explanations } from './explanations.service.js';
 import { FireTimes } from './fire-times.service.js';
 import { Flags } from './flags.service.js';
@@ -22,7 +23,7 @@ const numberOfBackfills = integer({ atLeast: 1, atMost: 10_000 });
 
 /**
  * The operator's verbs in one place: what a person, a script or a screen does with jobs. Nothing here runs by itself. Each
- * verb is described where it is made; all that change something take `{ by, reason? }` and are kept in `job_actions`.
+ * verb is described where it is made; all by which a person changes something take `{ by, reason? }` and are kept in `job_actions`.
  */
 @Injectable()
 export class SchedulerService {
@@ -36,6 +37,7 @@ export class SchedulerService {
     private readonly skips: Skips,
     private readonly switches: Flags,
     private readonly manualRuns: ManualRuns,
+    private readonly deliveries: Deliveries,
     private readonly cancels: Cancels,
     private readonly deadLetters: DeadLetters,
     private readonly backfillsOf: Backfills,
@@ -115,6 +117,11 @@ export class SchedulerService {
   /** A run of its own, now. See {@link ManualRuns.runNow}. */
   runNow(...args: Parameters<ManualRuns['runNow']>): ReturnType<ManualRuns['runNow']> {
     return this.manualRuns.runNow(...args);
+  }
+
+  /** Takes in an occurrence that a clock outside delivers; no operator's act. See {@link Deliveries.deliver}. */
+  deliver(...args: Parameters<Deliveries['deliver']>): ReturnType<Deliveries['deliver']> {
+    return this.deliveries.deliver(...args);
   }
 
   /** Ends a run before it has done its work. See {@link Cancels.cancel}. */

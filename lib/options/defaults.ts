@@ -1,4 +1,4 @@
-import type { FlagOffPolicy, MissedPolicy, OverlapPolicy, RetryableFunction } from '../domain/job-definition.js';
+import type { FlagOffPolicy, JobTrigger, MissedPolicy, OverlapPolicy, RetryableFunction } from '../domain/job-definition.js';
 import { backoff } from './backoff-rule.js';
 import { concurrencyGroup } from './concurrency-group-rule.js';
 import type { DistributedCronOptions } from './job-options.js';
@@ -18,6 +18,8 @@ const TIMER = { atMost: '24d', whyMost: 'timers take no more' } as const;
 const POLICIES = {
   timeZone: { rule: text(100), byDefault: 'UTC' },
   exclude: { rule: days },
+  trigger: { rule: oneOf<JobTrigger>('schedule', 'external') },
+  fallback: { rule: duration({ atLeast: '1s', whyLeast: 'what is delivered on time is on its way' }) },
   flag: { rule: text(200) },
   flagOff: { rule: oneOf<FlagOffPolicy>('finish', 'cancel'), byDefault: 'finish' },
   overlap: { rule: oneOf<OverlapPolicy>('forbid', 'queue', 'replace', 'allow'), byDefault: 'forbid' },

@@ -1,5 +1,5 @@
 import type { Duration } from '../domain/duration.js';
-import type { BackoffFunction, FlagOffPolicy, MissedPolicy, OverlapPolicy, RetryableFunction } from '../domain/job-definition.js';
+import type { BackoffFunction, FlagOffPolicy, JobTrigger, MissedPolicy, OverlapPolicy, RetryableFunction } from '../domain/job-definition.js';
 
 /**
  * How long to wait before a failed run's next attempt: a fixed time, a growing one (doubling from `delay` up to `max`,
@@ -23,6 +23,16 @@ export interface DistributedCronOptions {
    * pauses, and waiting runs of the old name are finished here. It begins when no live instance declares the old name.
    */
   previously?: string | readonly string[];
+  /**
+   * Who fires the job. `external`: a Kubernetes CronJob, EventBridge or another clock delivers its occurrences, by
+   * `SchedulerService.deliver`, over HTTP or on the command line; expression and zone are the times that may be delivered,
+   * each of which runs once, and nothing here fires them. What nobody delivers has no row: see `fallback` and
+   * `expectSuccessWithin`.
+   * @default 'schedule'
+   */
+  trigger?: JobTrigger;
+  /** With `trigger: 'external'`: an occurrence that nobody delivered for so long is started by the schedule after all. @default never */
+  fallback?: Duration;
   /** IANA zone the expression is read in. @default 'UTC' */
   timeZone?: string;
   /** The job fires at this instant at the earliest: a Date, or ISO 8601 with an offset. */

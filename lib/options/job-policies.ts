@@ -27,6 +27,7 @@ export function resolvePolicies(own: Partial<JobValues>, defaults: ResolvedJobDe
     maxRunTimeMs: all.maxRunTime,
     flag: own.flag ?? defaults.flag ?? null,
     flagOff: all.flagOff,
+    fallbackMs: (own.trigger ?? defaults.trigger) === 'external' ? (all.fallback ?? null) : null,
     expectSuccessWithinMs: all.expectSuccessWithin ?? null,
   };
 }
@@ -63,6 +64,12 @@ export function problemsBetween(given: object, own: Partial<JobValues>, policies
 export function problemsOfFlagOff(given: DistributedCronOptions, own: Partial<JobValues>, { flag }: JobPolicies): string[] {
   if (own.flagOff !== 'cancel' || flag !== null || given.flag !== undefined) return [];
   return ['flagOff is for a job with a flag, and this one has none.'];
+}
+
+/** Of a job alone, for the same reason. */
+export function problemsOfFallback(own: Partial<JobValues>, defaults: ResolvedJobDefaults): string[] {
+  if (own.fallback === undefined || (own.trigger ?? defaults.trigger) === 'external') return [];
+  return ["fallback is for trigger: 'external'; this job is fired by its schedule."];
 }
 
 /** The module's renewal, unless it is too slow for a lease that a job chose for itself. */

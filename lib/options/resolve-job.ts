@@ -3,7 +3,7 @@ import type { ImplicitOption, JobDefinition } from '../domain/job-definition.js'
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import { JOB_OPTIONS, type JobValues, type ResolvedJobDefaults } from './defaults.js';
 import type { DistributedCronOptions } from './job-options.js';
-import { problemsBetween, problemsOfFlagOff, resolvePolicies } from './job-policies.js';
+import { problemsBetween, problemsOfFallback, problemsOfFlagOff, resolvePolicies } from './job-policies.js';
 import { expected } from './option-rules.js';
 import { readOptions } from './read-options.js';
 import { readSchedule } from './read-schedule.js';
@@ -35,7 +35,7 @@ export function resolveJob(declaration: JobDeclaration): JobDefinition {
   const name = values.name ?? defaultName;
   const policies = resolvePolicies(values, defaults);
   const { schedule, problems: unread } = readSchedule(expression, values.timeZone ?? defaults.timeZone ?? 'UTC', name, calendarOf(values, defaults));
-  const all = [...problems, ...problemsOfDefaultName(options, defaultName), ...unread, ...problemsBetween(options, values, policies), ...problemsOfFlagOff(options, values, policies)];
+  const all = [...problems, ...problemsOfDefaultName(options, defaultName), ...unread, ...problemsBetween(options, values, policies), ...problemsOfFlagOff(options, values, policies), ...problemsOfFallback(values, defaults)];
   if (all.length > 0 || schedule === null) {
     const named = name === declaredBy || (options.name !== undefined && values.name === undefined) ? '' : `job "${name}": `;
     throw new InvalidOptionsError(all.map((problem) => `${declaredBy}: ${named}${problem}`));
@@ -45,8 +45,8 @@ export function resolveJob(declaration: JobDeclaration): JobDefinition {
   return Object.freeze({ name, schedule, owner, previously, data, declaredBy, implicit: implicitOf({ ...defaults, ...values }), ...policies });
 }
 
-function calendarOf({ startAt, endAt, exclude }: Partial<JobValues>, defaults: ResolvedJobDefaults): CalendarRules {
-  return { startAt, endAt, exclude: exclude ?? defaults.exclude };
+function calendarOf({ trigger, startAt, endAt, exclude }: Partial<JobValues>, defaults: ResolvedJobDefaults): CalendarRules {
+  return { trigger: trigger ?? defaults.trigger, startAt, endAt, exclude: exclude ?? defaults.exclude };
 }
 
 function implicitOf(values: Partial<JobValues>): ImplicitOption[] {

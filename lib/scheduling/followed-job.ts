@@ -44,7 +44,9 @@ function followDeclared(stored: StoredJob, declared: RegisteredJob): Followed {
   if (stored.yieldsTo !== null) return { kind: 'waiting', job: declared };
   if (isAsDeclared(stored, declared)) return { kind: 'scheduled', job: declared };
   const schedule = compileSchedule(stored.cron, stored.timeZone, stored.name, stored.calendar);
-  return { kind: 'scheduled', job: { ...declared, definition: { ...declared.definition, schedule } } };
+  // The schedule that holds says who fires it; only one that is external falls back on itself.
+  const fallbackMs = schedule.isExternal ? declared.definition.fallbackMs : null;
+  return { kind: 'scheduled', job: { ...declared, definition: { ...declared.definition, schedule, fallbackMs } } };
 }
 
 /** True when the job has the name and the schedule that this instance's code declares. */

@@ -1,7 +1,9 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { KnownJobs, type RegisteredJob } from '../discovery/known-jobs.js';
 import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
+import { isExternalCalendar } from '../domain/calendar.js';
 import type { JobDefinition } from '../domain/job-definition.js';
+import type { Schedule } from '../domain/schedule.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import type { StoredJob } from '../store/stored-job.js';
@@ -69,10 +71,9 @@ export class FollowedSchedules {
   }
 
   private schedule(job: RegisteredJob, stored: StoredJob, contested: StoredJob | undefined): void {
-    const { expression, timeZone } = job.definition.schedule;
     const last = this.timelines.get(stored.name)?.job.schedule;
-    const before = last ? inWords(last.expression, last.timeZone) : contested && wordsOf(contested);
-    const schedule = inWords(expression, timeZone);
+    const before = last ? scheduleInWords(last) : contested && wordsOf(contested);
+    const schedule = scheduleInWords(job.definition.schedule);
     const was = before === undefined || before === schedule ? null : before;
     this.known.put(job);
     this.timelines.set(new JobTimeline(job.definition, stored.decidedUntil));
@@ -80,8 +81,8 @@ export class FollowedSchedules {
   }
 
   private tell(type: 'job.contested' | 'job.overridden', stored: StoredJob): void {
-    const { expression, timeZone } = this.known.declaredJob(stored.name)!.definition.schedule;
-    this.events.emit({ type, jobName: stored.name, declared: inWords(expression, timeZone), holds: wordsOf(stored) });
+    const declared = scheduleInWords(this.known.declaredJob(stored.name)!.definition.schedule);
+    this.events.emit({ type, jobName: stored.name, declared, holds: wordsOf(stored) });
   }
 }
 
@@ -103,10 +104,14 @@ function isOverridden({ overridden, yieldsTo, runTime }: StoredJob): boolean {
   return overridden && yieldsTo === null && runTime === null;
 }
 
-function wordsOf({ cron, timeZone, yieldsTo }: StoredJob): string {
-  return yieldsTo === null ? inWords(cron, timeZone) : `the name "${yieldsTo}"`;
+function wordsOf({ cron, timeZone, calendar, yieldsTo }: StoredJob): string {
+  return yieldsTo === null ? inWords(cron, timeZone, isExternalCalendar(calendar)) : `the name "${yieldsTo}"`;
 }
 
-function inWords(expression: string, timeZone: string): string {
-  return `"${expression}" (${timeZone})`;
+function scheduleInWords({ expression, timeZone, isExternal }: Schedule): string {
+  return inWords(expression, timeZone, isExternal);
+}
+
+function inWords(expression: string, timeZone: string, isExternal: boolean): string {
+  return `"${expression}" (${timeZone}${isExternal ? ', delivered from outside' : ''})`;
 }

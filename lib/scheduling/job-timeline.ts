@@ -86,7 +86,8 @@ export class JobTimeline {
   }
 
   private delay(fireTime: number, index: number): number {
-    const { name, jitterMs } = this.job;
+    const { name, jitterMs, fallbackMs } = this.job;
+    if (fallbackMs !== null) return fallbackMs;
     if (jitterMs === 0) return 0;
     const following = this.fireTime(index + 1);
     return jitterDelay(name, jitterMs, following === null ? null : following - fireTime);
@@ -96,8 +97,14 @@ export class JobTimeline {
     while (this.fireTimes.length <= index) {
       const last = this.fireTimes.at(-1) ?? (this.fireTimes.length === 0 ? this.decided : null);
       if (last === null) return null;
-      this.fireTimes.push(this.job.schedule.nextAfter(last));
+      this.fireTimes.push(this.nextAfter(last));
     }
     return this.fireTimes[index] ?? null;
+  }
+
+  /** Of a job whose occurrences are delivered nothing is due here, unless it falls back on its schedule. */
+  private nextAfter(fireTime: number): number | null {
+    const { schedule, fallbackMs } = this.job;
+    return schedule.isExternal && fallbackMs === null ? null : schedule.nextAfter(fireTime);
   }
 }

@@ -20,6 +20,7 @@ export function insertDue(tables: Tables, candidates: string, instanceId: string
      ),
      candidate as materialized (
        select due.job_name, due.fire_time, due.starts_at, due.overlap, due.parallel, due.queue_limit, due.concurrency_group, due.group_limit, due.lease_ms, clock.now,
+              due.delivered, due.delivered_by, due.delivered_data,
               run.job_name is not null as taken,
               schedule.name is null
                 or schedule.cron <> due.cron or schedule.time_zone <> due.time_zone or schedule.calendar is distinct from due.calendar
@@ -58,7 +59,7 @@ export function insertDue(tables: Tables, candidates: string, instanceId: string
          where  due.overlap = 'queue'
          and    other.job_name = due.job_name
          and    other.status = 'queued'
-         and    other.trigger = 'schedule') line
+         and    other.trigger in ('schedule', 'external')) line
        left   join ${jobSchedule} schedule on schedule.name = due.job_name
        left   join ${jobRuns} run on run.job_name = due.job_name and run.fire_time = due.fire_time
      ),
@@ -77,8 +78,9 @@ export function insertDue(tables: Tables, candidates: string, instanceId: string
                 when outdated then 'outdated'
                 -- Covered by a gap, or of a time in which another schedule held: whoever asks has an old timeline.
                 when decided then 'taken'
-                when early then 'early'
+                when early and not delivered then 'early'
                 when held is not null then 'skipped'
+                when early then 'queued'
                 when overlap = 'queue' and (in_line or turn > 1) then
                   case when queued + turn - case when in_line then 0 else 1 end <= queue_limit then 'queued' else 'skipped' end
                 when overlap = 'replace' and turn_from_newest > 1 then 'skipped'
@@ -98,6 +100,8 @@ export function insertDue(tables: Tables, candidates: string, instanceId: string
      admitted as (
        select placeless.*,
               case
+                -- What is delivered may have nobody here to run it: whoever has room starts it.
+                when delivered and verdict in ('claimed', 'waiting') then 'queued'
                 when placeless and overlap = 'queue' then 'queued'
                 when placeless then 'waiting'
                 -- The first of its line waits in it, too.
@@ -132,17 +136,20 @@ export function insertDue(tables: Tables, candidates: string, instanceId: string
      inserted as (
        insert into ${jobRuns}
               (job_name, fire_time, status, trigger, reason, claimed_by, attempt, started_at, lease_until, finished_at, next_attempt_at,
-               concurrency_group)
-       select job_name, fire_time, 'skipped', 'schedule', reason, null, 0, null, null, now, null::timestamptz, null
+               concurrency_group, requested_by, data)
+       select job_name, fire_time, 'skipped', case when delivered then 'external' else 'schedule' end, reason, null, 0, null, null, now, null::timestamptz,
+              null, delivered_by, delivered_data
        from   admitted
        where  admission = 'skipped'
        union  all
        select job_name, fire_time, 'running', 'schedule', null, ${instanceId} #>> '{}', 1, now, now + lease_ms * interval '1 millisecond', null, null,
-              concurrency_group
+              concurrency_group, null, null
        from   admitted
        where  admission = 'claimed'
        union  all
-       select job_name, fire_time, 'queued', 'schedule', 'waits for a run before it', null, 0, null, null, null, now, null
+       select job_name, fire_time, 'queued', case when delivered then 'external' else 'schedule' end,
+              case when delivered and (early or verdict <> 'queued') then 'waits for its start' else 'waits for a run before it' end,
+              null, 0, null, null, null, greatest(now, starts_at), null, delivered_by, delivered_data
        from   admitted
        where  admission = 'queued'
        order  by 1, 2

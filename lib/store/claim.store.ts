@@ -35,6 +35,15 @@ export interface DueOccurrence extends RunKey, FlagToAsk {
   readonly leaseMs: number;
   /** Somebody asks for just this one, also of a time before the job was there. @default false */
   readonly byHand?: boolean;
+  /** Somebody delivers it: it is queued for whoever has room, if it may run. @default nobody does */
+  readonly delivery?: Delivery | null;
+}
+
+/** Who delivers an occurrence, and what its handler gets. */
+export interface Delivery {
+  readonly by: string | null;
+  /** Null: what the job has. */
+  readonly data: unknown;
 }
 
 /** A run that waits for its next attempt, as it was seen. */

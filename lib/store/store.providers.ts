@@ -7,6 +7,7 @@ import { CatchUpStore } from './catch-up.store.js';
 import { ClaimStore } from './claim.store.js';
 import { DeadLetterBulkStore } from './dead-letter-bulk.store.js';
 import { DeadLetterStore } from './dead-letter.store.js';
+import { DeliveryStore } from './delivery.store.js';
 import { ExplainStore } from './explain.store.js';
 import { ExternalReceiptStore } from './external-receipt.store.js';
 import { FlagStore } from './flag.store.js';
@@ -74,6 +75,11 @@ export const STORE_PROVIDERS: Provider[] = [
     provide: JobScheduleStore,
     inject: [SchedulerDatabase, JobInstanceStore],
     useFactory: (database: SchedulerDatabase, instances: JobInstanceStore) => new JobScheduleStore(database, instances),
+  },
+  {
+    provide: DeliveryStore,
+    inject: [SchedulerDatabase, ClaimStore],
+    useFactory: (database: SchedulerDatabase, claims: ClaimStore) => new DeliveryStore(database, claims),
   },
   {
     provide: JOB_RUN_REPOSITORY,

@@ -204,6 +204,7 @@ describe('a job', () => {
     expect(rest).toEqual({
       name: 'InvoiceService.export',
       previously: [],
+      fallbackMs: null,
       data: undefined,
       owner: null,
       declaredBy: 'InvoiceService.export',

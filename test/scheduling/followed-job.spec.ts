@@ -1,5 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { RegisteredJob, RunTimeHandler } from '../../lib/discovery/known-jobs.js';
+import { calendarText } from '../../lib/domain/calendar.js';
+import { compileSchedule } from '../../lib/domain/schedule.js';
 import { followedJob } from '../../lib/scheduling/followed-job.js';
 import type { StoredJob } from '../../lib/store/stored-job.js';
 import { aJob } from '../support/job.js';
@@ -34,6 +36,15 @@ describe('a job as the database has it', () => {
   it('that the code declares has the stored schedule, whatever the code says', () => {
     expect(follow(aStored(), DECLARED)).toEqual({ kind: 'scheduled', job: DECLARED });
     expect(scheduleOf(aStored({ cron: '0 4 * * *', timeZone: 'Asia/Tokyo' }), DECLARED)).toMatchObject({ expression: '0 4 * * *', timeZone: 'Asia/Tokyo' });
+  });
+
+  it('is fired by whom the database says, and falls back on its schedule only where that is not the one to fire it', () => {
+    const schedule = compileSchedule('0 3 * * *', 'UTC', 'job', calendarText({ trigger: 'external' }));
+    const external: RegisteredJob = { definition: aJob('job', '0 3 * * *', { schedule, fallbackMs: 300_000 }), handler };
+    expect(follow(aStored({ calendar: schedule.calendar }), external)).toEqual({ kind: 'scheduled', job: external });
+    expect(follow(aStored(), external)).toMatchObject({ job: { definition: { schedule: { isExternal: false }, fallbackMs: null } } });
+    expect(follow(aStored({ calendar: schedule.calendar }), DECLARED)).toMatchObject({ job: { definition: { schedule: { isExternal: true }, fallbackMs: null } } });
+    expect(follow(aStored({ calendar: '{"trigger":"moon"}' }), DECLARED)).toEqual({ kind: 'unreadable', problem: expect.stringContaining('trigger: "moon" is unknown here') });
   });
 
   it('that nobody declares here is left alone, as is one that was removed', () => {

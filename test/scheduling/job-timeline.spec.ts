@@ -1,4 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
+import { calendarText } from '../../lib/domain/calendar.js';
+import { compileSchedule } from '../../lib/domain/schedule.js';
 import { JobTimeline } from '../../lib/scheduling/job-timeline.js';
 import { aJob } from '../support/job.js';
 
@@ -31,6 +33,16 @@ describe('a timeline', () => {
     const timeline = new JobTimeline(MINUTELY, at('10:00:00'));
     expect(timeline.isMissed(at('10:02:59'))).toBe(false);
     expect(timeline.isMissed(at('10:03:00'))).toBe(true);
+  });
+
+  it('of a job that is fired from outside has nothing due, unless it falls back on its schedule', () => {
+    const schedule = compileSchedule('* * * * *', 'UTC', 'job', calendarText({ trigger: 'external' }));
+    const never = new JobTimeline(aJob('job', '* * * * *', { schedule }), at('10:00:00'));
+    expect([never.dueAt, never.isMissed(at('12:00:00')), fireTimes(never, at('12:00:00'))]).toEqual([null, false, []]);
+    const timeline = new JobTimeline(aJob('job', '* * * * *', { schedule, fallbackMs: 300_000, jitterMs: 10_000 }), at('10:00:00'));
+    expect(timeline.dueAt).toBe(at('10:06:00'));
+    expect(fireTimes(timeline, at('10:07:59'))).toEqual([at('10:01:00'), at('10:02:00')]);
+    expect([timeline.isMissed(at('10:07:59')), timeline.isMissed(at('10:08:00'))]).toEqual([false, true]);
   });
 
   it('starts a jittered job later, always by the same, and keeps its fire time', () => {

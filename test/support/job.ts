@@ -10,6 +10,7 @@ export function aJob(name: string, expression: string, changes: Partial<JobDefin
     implicit: [],
     flag: null,
     flagOff: 'finish',
+    fallbackMs: null,
     previously: [],
     declaredBy: 'Test.job',
     overlap: 'forbid',

@@ -1,0 +1,21 @@
+import { deliver, untilEnded } from '../operations/deliver.js';
+import type { Delivered } from '../operations/delivered.js';
+import { resolveSchedulerOptions } from '../options/resolve-options.js';
+import { ClaimStore } from '../store/claim.store.js';
+import { DeliveryStore } from '../store/delivery.store.js';
+import { PartitionStore } from '../store/partition.store.js';
+import { SchedulerDatabase } from '../store/scheduler-database.js';
+import type { TriggerCommand } from './trigger-arguments.js';
+
+/** Writes the occurrence where the replicas look for it: none of them need be reachable from here. */
+export async function deliverByDatabase(command: TriggerCommand, env: NodeJS.ProcessEnv): Promise<Delivered> {
+  const options = resolveSchedulerOptions({ schema: command.schema, poolSize: 1 }, { env: { ...env, NODE_ENV: 'production' }, embeddedInstalled: false });
+  const database = await SchedulerDatabase.open(options, []);
+  try {
+    const store = new DeliveryStore(database, new ClaimStore(database, new PartitionStore(database)));
+    const delivered = await deliver(store, { ...command, data: command.data ?? null });
+    return command.waitMs > 0 ? await untilEnded(store, delivered, command.waitMs) : delivered;
+  } finally {
+    await database.close();
+  }
+}
