@@ -21,6 +21,7 @@ import { ReceiptService } from './execution/receipt.service.js';
 import { RunContext } from './execution/run-context.js';
 import { LostClaims } from './execution/lost-claims.js';
 import { RunEndings } from './execution/run-endings.service.js';
+import { RunStepsService } from './execution/run-steps.service.js';
 import { TimeLimits } from './execution/time-limits.js';
 import { Drain } from './lifecycle/drain.js';
 import { Duties } from './lifecycle/duties.js';
@@ -99,6 +100,7 @@ const SERVICES: Provider[] = [
   InFlightRuns,
   RunContext,
   RunEndings,
+  RunStepsService,
   TimeLimits,
   LostClaims,
   FlagAnswers,

@@ -6,6 +6,7 @@ import { describeError } from '../domain/stored-error.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import { monotonicNow } from '../runtime/monotonic.js';
 import { JobRunStore, type Ending, type WrittenEnd } from '../store/job-run.store.js';
+import { StepStore } from '../store/step.store.js';
 import type { InFlightRun } from './in-flight-runs.js';
 
 /** What was refused, when an attempt's end was. */
@@ -23,6 +24,7 @@ export class RunEndings {
   constructor(
     private readonly store: JobRunStore,
     private readonly events: SchedulerEvents,
+    private readonly steps: StepStore,
   ) {}
 
   async write(run: InFlightRun, outcome: Outcome, durationMs: number): Promise<void> {
@@ -32,12 +34,35 @@ export class RunEndings {
     this.report(run, outcome, durationMs, written);
   }
 
+  /** Writes the completion of a run whose handler goes on. @returns false when the run is no longer ours */
+  async complete(run: InFlightRun): Promise<boolean> {
+    return (await this.persist(run, { kind: 'done' })) !== null;
+  }
+
+  /** Whether a completion whose commit was not answered was carried out; false also when that cannot be found out while the lease holds. */
+  async isCompleted(run: InFlightRun): Promise<boolean> {
+    return (await this.insisting(run, () => this.steps.isCompleted(run.owned))) ?? false;
+  }
+
+  /** The run is done, and its handler goes on. */
+  completed(run: InFlightRun): void {
+    run.settled = true;
+    this.report(run, { kind: 'done' }, monotonicNow() - run.startedAt, { status: 'done', reason: null });
+  }
+
   /** @returns how the attempt ended in the database; null when it is no longer ours to end */
-  private async persist(run: InFlightRun, outcome: Outcome): Promise<WrittenEnd | null> {
+  private persist(run: InFlightRun, outcome: Outcome): Promise<WrittenEnd | null> {
+    return this.insisting(run, async (failures) => {
+      const written = outcome.kind === 'done' ? await this.store.complete(run.owned) : await this.store.end(run.owned, endingOf(outcome));
+      return written ?? (failures > 0 ? this.store.endOf(run.owned) : null);
+    });
+  }
+
+  /** Asks the database until it answers, for as long as the lease holds. @returns null when it does not */
+  private async insisting<Answer>(run: InFlightRun, ask: (failures: number) => Promise<Answer>): Promise<Answer | null> {
     for (let wait = FIRST_RETRY_MS, failures = 1; ; wait = Math.min(wait * 2, LONGEST_RETRY_MS), failures++) {
       try {
-        const written = outcome.kind === 'done' ? await this.store.complete(run.owned) : await this.store.end(run.owned, endingOf(outcome));
-        return written ?? (failures > 1 ? await this.store.endOf(run.owned) : null);
+        return await ask(failures - 1);
       } catch (error) {
         this.events.emit({ type: 'loop.failed', loop: `ending of ${run.id}`, error: describeError(error), failures, trouble: databaseTrouble(error) });
         if (run.leaseLost || monotonicNow() + wait >= run.leaseDeadline) return null;
