@@ -42,6 +42,8 @@ export class TimeLimits {
   private reach(run: InFlightRun, limit: Limit): void {
     const { jobName, fireTime, attempt } = run.owned;
     const facts = { jobName, fireTime, attempt, runningMs: Math.round(monotonicNow() - run.startedAt) };
+    // Its run is done: what its handler still does takes nothing from anybody until it is told to stop, and does not.
+    if (run.settled && !run.signal.aborted && (limit === 'budget' || limit === 'stuck')) return;
     switch (limit) {
       case 'budget':
         return this.events.emit({ type: 'run.overBudget', ...facts, budgetMs: run.job.budgetMs! });

@@ -18,6 +18,7 @@ import {
   SchedulerEvents,
   SchedulerService,
   type DistributedCronOptions,
+  type DistributedSchedulerOptions,
   type SchedulerFact,
 } from '../../lib/index.js';
 import { runJob } from '../../lib/testing/index.js';
@@ -38,7 +39,7 @@ type Handler = (run: CronRun, receipts: ReceiptService) => Promise<unknown>;
 let jobs = 0;
 
 /** An application with one job, which does this. */
-async function appOf(handler: Handler, { cron = '0 * * * *', enabled = false, ...options }: Partial<DistributedCronOptions> & { cron?: string; enabled?: boolean } = {}) {
+async function appOf(handler: Handler, { cron = '0 * * * *', enabled = false, ...options }: Partial<DistributedCronOptions> & { cron?: string; enabled?: boolean } = {}, scheduler: DistributedSchedulerOptions = {}) {
   const name = `job-${++jobs}`;
   @Injectable()
   class Job {
@@ -49,7 +50,7 @@ async function appOf(handler: Handler, { cron = '0 * * * *', enabled = false, ..
       await handler(run, this.receipts);
     }
   }
-  const app = await startApp(database, { providers: [Job] }, { enabled, pollInterval: '200ms' });
+  const app = await startApp(database, { providers: [Job] }, { enabled, pollInterval: '200ms', ...scheduler });
   const told: SchedulerFact['type'][] = [];
   app.get(SchedulerEvents).subscribe((event) => void ('jobName' in event && event.jobName === name && told.push(event.type)));
   return { app, name, told };
@@ -121,7 +122,7 @@ describe('run.transaction', () => {
   it('commits a step and its checkpoint together, or neither', async () => {
     const ends: unknown[] = [];
     const { app, name } = await appOf(async (run) => {
-      ends.push(await run.transaction((manager) => manager.query(...write(run, 'a')).then(() => 41), { checkpoint: (result: number) => ({ next: result + 1 }) }));
+      ends.push(await run.transaction((manager) => manager.query(...write(run, 'a')).then(() => 41), { checkpoint: (result) => ({ next: result + 1 }) }));
       ends.push(await run.checkpoint.get());
       const failing = run.transaction(
         async (manager) => {
@@ -229,6 +230,29 @@ describe('run.transaction', () => {
     const woundUp = nextEvent(app, 'run.woundUp', ({ fireTime }) => fireTime.getTime() === begun[0]);
     release();
     expect(await woundUp).toMatchObject({ error: null });
+  });
+
+  it('keeps its place in its process until the handler has wound up', async () => {
+    const begun: number[] = [];
+    let release: () => void = () => {};
+    const held = new Promise<void>((resolve) => (release = resolve));
+    const { app, told } = await appOf(
+      async (run) => {
+        begun.push(run.fireTime.getTime());
+        await run.complete();
+        if (begun.length === 1) await held;
+      },
+      { cron: '* * * * * *', overlap: 'forbid', enabled: true },
+      { maxConcurrentRuns: 1 },
+    );
+    const { fireTime } = await nextEvent(app, 'run.completed');
+    // Another instance would have it by then.
+    while ((await database.query('select from generate_series(1, 1) where clock_timestamp() > $1::timestamptz', [new Date(fireTime.getTime() + 2_500)])).length === 0) await pause(50);
+    expect(begun).toHaveLength(1);
+    const next = nextEvent(app, 'run.started');
+    release();
+    await next;
+    expect(told.indexOf('run.woundUp')).toBeLessThan(told.lastIndexOf('run.started'));
   });
 
   it('refuses what would wait for itself, be lost, or was misspelt', async () => {

@@ -53,6 +53,18 @@ describe('a replay', () => {
     await stores.test.query('delete from job_schedule');
   });
 
+  it.each([
+    ['dead', { page: 7 }],
+    ['failed', { page: 7 }],
+    ['cancelled', { page: 7 }],
+    ['done', null],
+  ])('of a run that is %s resumes from %j', async (status, checkpoint) => {
+    const fireTime = await given(5, status);
+    await stores.test.query(`update job_runs set checkpoint = '{"page": 7}' where fire_time = $1`, [fireTime]);
+    await letters.replay('export', fireTime, ANNA);
+    expect(await row(fireTime)).toMatchObject({ checkpoint });
+  });
+
   it('lets a dead run begin again under the same key, with all its attempts, keeping what the last came to', async () => {
     const fireTime = await given(5, 'dead');
     const { id } = await row(fireTime);

@@ -56,6 +56,20 @@ describe('a saved checkpoint', () => {
     expect((await nextAttempt(run)).checkpoint).toEqual({ value });
   });
 
+  it.each<[string, (run: OwnedRun) => Promise<unknown>]>([
+    ['handed back by a stopping instance', (run) => stores.runs.end(run, { status: 'queued', reason: 'released', error: null, retryInMs: 0, releases: 1 })],
+    ['taken by the reaper', async (run) => {
+      await stores.test.query('update job_runs set lease_until = clock_timestamp() where job_name = $1', [run.jobName]);
+      await stores.reaper.reap([{ name: run.jobName, maxAttempts: 3, overlap: 'forbid' }], 10);
+    }],
+  ])('outlasts an attempt that is %s', async (_how, end) => {
+    const run = await owned();
+    await stores.steps.save(run, '{"page":7}');
+    await end(run);
+    const { answers } = await stores.claims.claimWaiting([{ ...run, overlap: 'forbid', leaseMs: 60_000 }], 'B');
+    expect(answers[0]).toMatchObject({ attempt: 2, checkpoint: { value: { page: 7 } } });
+  });
+
   it('is said not to be there: a new occurrence has none, nor has one that was cleared', async () => {
     const { answers } = await stores.claims.claimDue([aDue(`job-${++jobs}`, secondsAgo(1))], 'A');
     expect(answers[0]!.checkpoint).toBeNull();

@@ -1,0 +1,149 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { boundaryJob, cronAt, IN_A_RUN, replicaJobs, strikeAt, WHEN_DONE, type BoundaryJob, type Place } from './harness/boundary-jobs.js';
+import { Cluster } from './harness/cluster.js';
+import { eventually } from './harness/eventually.js';
+import type { RunRow } from './harness/ledger.js';
+import { MailSink } from './harness/mail-sink.js';
+import type { Replica } from './harness/replica.js';
+import type { Strike } from './replica/settings.js';
+
+/** So many runs are cut at each boundary: half in each wave, half of those in each of its two victims. */
+const SEEDS = 20;
+const WAVES = ['first', 'second'];
+const CLAIMS: readonly Place[] = ['before the claim', 'after the claim'];
+
+/** Until the victims are up, in seconds; more at another try. */
+const LEADS = [12, 30, 60];
+
+const SCHEDULER = { maxConcurrentRuns: 200, receiptPoolSize: 60 };
+
+/** Two replicas, each with runs of its own that are cut at every boundary. */
+interface Wave {
+  readonly jobs: readonly BoundaryJob[];
+  readonly victims: readonly [Replica, Replica];
+  /** Starts a replica that has all the jobs, and is struck by nothing. */
+  readonly startHeir: () => Promise<Replica>;
+}
+
+describe('a sweep over every boundary of a run', () => {
+  let cluster: Cluster;
+  let sink: MailSink;
+  beforeEach(async () => {
+    cluster = await Cluster.create();
+    sink = await MailSink.listen();
+  });
+  afterEach(async () => {
+    await cluster.end();
+    sink.close();
+  });
+
+  /** Starts the victims, and waits until each has been struck with all its runs at their boundaries. */
+  async function strike(wave: string, signal: Strike['signal'], lead = 0): Promise<Wave> {
+    const share = SEEDS / WAVES.length / 2;
+    const first = wave.startsWith('first') ? 1 : 1 + SEEDS / WAVES.length;
+    const sharesOf = CLAIMS.map((claim, victim) => [
+      ...IN_A_RUN.flatMap((place) => seeds(first + victim * share, share).map((seed) => boundaryJob(place, seed, wave))),
+      ...seeds(first, share * 2).map((seed) => boundaryJob(claim, seed, wave)),
+    ]);
+    const due = new Date((await cluster.ledger.now()).getTime() + LEADS[lead]! * 1_000);
+    const claimed = new Date(due.getTime() + 2_000);
+    const cronOf = ({ place }: BoundaryJob) => cronAt(CLAIMS.includes(place) ? claimed : due);
+    const plan = { scheduler: SCHEDULER, smtpPort: sink.port };
+    const victims = sharesOf.map((jobs, index) => cluster.fork(`${wave}, victim ${index}`, { ...plan, jobs: replicaJobs(jobs, cronOf), strike: strikeAt(jobs, signal) }));
+    await Promise.all(victims.map((victim) => victim.ready()));
+    if ((await cluster.ledger.now()).getTime() > due.getTime() - 500) {
+      await Promise.all(victims.map((victim) => victim.kill()));
+      return strike(`${wave}, again`, signal, lead + 1);
+    }
+    await Promise.all(victims.map((victim) => victim.freezing(LEADS[lead]! * 1_000 + 60_000)));
+    if (signal === 'SIGKILL') expect(await Promise.all(victims.map(({ exit }) => exit))).toEqual([{ code: null, signal }, { code: null, signal }]);
+    const all = sharesOf.flat();
+    return { jobs: all, victims: victims as [Replica, Replica], startHeir: () => cluster.start(`${wave}, heir`, { ...plan, jobs: replicaJobs(all, cronOf) }) };
+  }
+
+  /** The one row of each job, once all are done. */
+  async function allDone(jobs: readonly BoundaryJob[]): Promise<Map<string, RunRow>> {
+    const read = () => cluster.database.query<RunRow>(`select job_name as "jobName", fire_time as "fireTime", status, attempt, claimed_by as "claimedBy" from job_runs where job_name = any ($1)`, [jobs.map(({ name }) => name)]);
+    const rows = await eventually(
+      `${jobs.length} runs to be done`,
+      async () => {
+        const found = await read();
+        return found.length >= jobs.length && found.every(({ status }) => status === 'done') && found;
+      },
+      { withinMs: 90_000, seen: async () => (await read()).filter(({ status }) => status !== 'done') },
+    );
+    expect(rows).toHaveLength(jobs.length);
+    return new Map(rows.map((row) => [row.jobName, row]));
+  }
+
+  /** Each effect in the database is there once; each mail at least once, always under one Message-ID that is no other’s. */
+  async function countEffects(jobs: readonly BoundaryJob[]): Promise<void> {
+    const effects = await cluster.database.query<{ job: string; entity: string }>('select job, entity from effects where job = any ($1)', [jobs.map(({ name }) => name)]);
+    const written = groupBy(effects, ({ job }) => job);
+    expect(jobs.map(({ name }) => [name, (written.get(name) ?? []).map(({ entity }) => entity).sort()])).toEqual(jobs.map(({ name, entities }) => [name, [...entities].sort()]));
+
+    const mails = groupBy(sink.mails, ({ jobName, fireTime, entity }) => `${jobName} | ${fireTime} | ${entity}`);
+    const identities = groupBy(sink.mails, ({ messageId }) => messageId);
+    expect([...mails.values()].map((same) => new Set(same.map(({ messageId }) => messageId)).size).filter((ids) => ids !== 1)).toEqual([]);
+    expect(identities.size).toBe(mails.size);
+    const reached = new Set(sink.mails.map(({ jobName, entity }) => `${jobName} | ${entity}`));
+    expect(jobs.flatMap(({ name, mailed }) => mailed.map((entity) => `${name} | ${entity}`)).filter((mail) => !reached.has(mail))).toEqual([]);
+  }
+
+  const mailsTo = ({ name, cutAt }: BoundaryJob) => sink.mails.filter(({ jobName, entity }) => jobName === name && entity === cutAt).length;
+
+  /** The runs were cut, each where it was to be: the sweep is worth nothing otherwise. */
+  function requireCuts(jobs: readonly BoundaryJob[], rows: ReadonlyMap<string, RunRow>, victims: readonly Replica[]): void {
+    const wrongs = jobs.map((job) => ({ job, row: rows.get(job.name)! })).filter(({ job: { place }, row }) => {
+      const byVictim = victims.some(({ instanceId }) => row.claimedBy === instanceId);
+      return WHEN_DONE.includes(place) ? !byVictim : place === 'before the claim' ? byVictim : row.attempt < 2;
+    });
+    expect(wrongs).toEqual([]);
+    for (const place of [...CLAIMS, ...IN_A_RUN]) expect([place, jobs.filter((job) => job.place === place).length]).toEqual([place, SEEDS / WAVES.length]);
+  }
+
+  it.each(WAVES)(`B07 G1 G4 G5 kill -9 at each, ${SEEDS} runs: every occurrence has its row, every effect is there once (%s wave)`, async (wave) => {
+    const { jobs, victims, startHeir } = await strike(wave, 'SIGKILL');
+    await startHeir();
+    const rows = await allDone(jobs);
+    requireCuts(jobs, rows, victims);
+    await countEffects(jobs);
+    // What was cut between the mail and its receipt was sent again; nothing else was.
+    for (const job of jobs.filter(({ place, mailed }) => mailed.length > 0 && place !== 'anywhere')) {
+      if (job.cutAt) expect([job.name, mailsTo(job)]).toEqual([job.name, job.place === 'after the mail' ? 2 : 1]);
+    }
+  }, 300_000);
+
+  it.each(WAVES)(`G1 G3 G4 G5 SIGSTOP for longer than the lease at each, ${SEEDS} runs: thawed they change nothing (%s wave)`, async (wave) => {
+    const { jobs, victims, startHeir } = await strike(wave, 'SIGSTOP');
+    const heir = await startHeir();
+    // One while its runs are being done by the heir, the other when they are.
+    await heir.event('run.claimed', { attempt: 2 });
+    victims[0].thaw();
+    const rows = await allDone(jobs);
+    victims[1].thaw();
+    expect(await Promise.all(victims.map((victim) => victim.stop()))).toEqual([{ code: 0, signal: null }, { code: 0, signal: null }]);
+
+    expect(await allDone(jobs)).toEqual(rows);
+    await countEffects(jobs);
+    requireCuts(jobs, rows, victims);
+    // The thawed processes have heard of their losses, and took none of those attempts for completed.
+    const done = new Set(jobs.filter(({ place }) => WHEN_DONE.includes(place)).map(({ name }) => name));
+    const cut = jobs.filter(({ name, place }) => place !== 'anywhere' && place !== 'before the claim' && !done.has(name));
+    const told = (type: 'lease.lost' | 'run.completed') => victims.flatMap((victim) => victim.heard(type).filter(({ jobName }) => !done.has(jobName)).map(({ jobName, attempt }) => `${jobName} | ${attempt}`));
+    const lost = new Set(told('lease.lost'));
+    expect(told('run.completed').filter((attempt) => lost.has(attempt))).toEqual([]);
+    const losers = new Set([...lost].map((attempt) => attempt.split(' | ')[0]));
+    expect(cut.filter(({ name }) => !losers.has(name))).toEqual([]);
+  }, 300_000);
+});
+
+function seeds(first: number, count: number): number[] {
+  return Array.from({ length: count }, (_, index) => first + index);
+}
+
+function groupBy<Item>(items: readonly Item[], key: (item: Item) => string): Map<string, Item[]> {
+  const groups = new Map<string, Item[]>();
+  for (const item of items) groups.set(key(item), [...(groups.get(key(item)) ?? []), item]);
+  return groups;
+}
