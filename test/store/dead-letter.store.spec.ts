@@ -13,7 +13,10 @@ beforeAll(async () => {
   letters = new DeadLetters(stores.deadLetters, stores.deadLettersInBulk, { wake: () => (wakes += 1) } as never);
 });
 afterAll(() => stores.close());
-beforeEach(() => stores.test.query('truncate job_runs, job_actions'));
+beforeEach(async () => {
+  wakes = 0;
+  await stores.test.query('truncate job_runs, job_actions');
+});
 
 const ANNA = { by: 'anna', reason: 'fixed the template' };
 const ERROR = { name: 'TypeError', message: 'No such Customer', stack: 'at export' };
