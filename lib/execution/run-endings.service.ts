@@ -7,6 +7,7 @@ import { SchedulerEvents } from '../events/scheduler-events.js';
 import { monotonicNow } from '../runtime/monotonic.js';
 import { JobRunStore, type Ending, type WrittenEnd } from '../store/job-run.store.js';
 import { StepStore } from '../store/step.store.js';
+import { EndWriter } from './end-writer.js';
 import type { InFlightRun } from './in-flight-runs.js';
 
 /** What was refused, when an attempt's end was. */
@@ -23,6 +24,7 @@ const LONGEST_RETRY_MS = 2_000;
 export class RunEndings {
   constructor(
     private readonly store: JobRunStore,
+    private readonly writer: EndWriter,
     private readonly events: SchedulerEvents,
     private readonly steps: StepStore,
   ) {}
@@ -52,9 +54,11 @@ export class RunEndings {
 
   /** @returns how the attempt ended in the database; null when it is no longer ours to end */
   private persist(run: InFlightRun, outcome: Outcome): Promise<WrittenEnd | null> {
+    const ending = outcome.kind === 'done' ? null : endingOf(outcome);
     return this.insisting(run, async (failures) => {
-      const written = outcome.kind === 'done' ? await this.store.complete(run.owned) : await this.store.end(run.owned, endingOf(outcome));
-      return written ?? (failures > 0 ? this.store.endOf(run.owned) : null);
+      // What failed in company may be another run's fault.
+      if (failures === 0) return this.writer.write(run.owned, ending);
+      return (await this.writer.writeAlone(run.owned, ending)) ?? this.store.endOf(run.owned);
     });
   }
 

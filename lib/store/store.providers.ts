@@ -22,6 +22,7 @@ import { PauseStore } from './pause.store.js';
 import { ReaperStore } from './reaper.store.js';
 import { Receipt } from './receipt.entity.js';
 import { ReceiptStore } from './receipt.store.js';
+import { RunEndsStore } from './run-ends.store.js';
 import { RunTimeJobStore } from './run-time-job.store.js';
 import { SchedulerDatabase } from './scheduler-database.js';
 import { SchemaStore } from './schema.store.js';
@@ -38,6 +39,7 @@ export const STORE_PROVIDERS: Provider[] = [
     PartitionStore,
     JobInstanceStore,
     JobRunStore,
+    RunEndsStore,
     ReaperStore,
     ReceiptStore,
     StepStore,

@@ -84,11 +84,14 @@ export class Boundaries {
   }
 }
 
-/** Puts the boundaries around the statements of the scheduler’s own stores, as they are injected. */
+/** Puts the boundaries around the statements of the scheduler’s own classes, as they are injected. */
 export async function watchBoundaries(app: INestApplicationContext): Promise<void> {
   const boundaries = app.get(Boundaries);
   if (!boundaries.isWatched) return;
-  const [claims, receipts, runs, steps] = await Promise.all([store('claim.store', 'ClaimStore'), store('receipt.store', 'ReceiptStore'), store('job-run.store', 'JobRunStore'), store('step.store', 'StepStore')]);
+  const claims = await ownClass('store/claim.store', 'ClaimStore');
+  const receipts = await ownClass('store/receipt.store', 'ReceiptStore');
+  const steps = await ownClass('store/step.store', 'StepStore');
+  const ends = await ownClass('execution/end-writer', 'EndWriter');
 
   around(app.get(claims), 'claimDue', {
     before: (due) => boundaries.reachClaim('before the claim', due),
@@ -110,9 +113,9 @@ export async function watchBoundaries(app: INestApplicationContext): Promise<voi
     before: (_manager, run) => boundaries.approach('before the completing commit', run),
     after: (_completed, _manager, run) => boundaries.reach('before the completing commit', run),
   });
-  around(app.get(runs), 'complete', {
-    before: (run) => boundaries.reach('before the completion', run),
-    after: (_written, run) => boundaries.reach('after the completion', run),
+  around(app.get(ends), 'write', {
+    before: (run, ending) => (ending === null ? boundaries.reach('before the completion', run) : undefined),
+    after: (_written, run, ending) => (ending === null ? boundaries.reach('after the completion', run) : undefined),
   });
 }
 
@@ -142,7 +145,7 @@ function around(target: Record<string, (...given: any[]) => Promise<any>>, metho
 }
 
 /** A class that the package does not export, as the package itself has it. */
-async function store(file: string, name: string) {
+async function ownClass(file: string, name: string) {
   const library = import.meta.resolve('nestjs-distributed-cron');
-  return ((await import(new URL(`./store/${file}.js`, library).href)) as Record<string, any>)[name];
+  return ((await import(new URL(`./${file}.js`, library).href)) as Record<string, any>)[name];
 }
