@@ -39,12 +39,12 @@ export const IN_A_RUN: readonly Place[] = [
 ];
 
 /** A job whose number of entities, their order, the one at which it is cut and the pauses in between come from the seed. */
-export function boundaryJob(place: Place, seed: number, wave: string): BoundaryJob {
+export function boundaryJob(place: Place, seed: number, prefix: string): BoundaryJob {
   const random = randomFrom(seed * 7_919 + place.length * 104_729);
   const upTo = (most: number) => Math.floor(random() * most);
   const entities = Array.from({ length: place === 'anywhere' ? 8 : 1 + upTo(3) }, (_, index) => `${'abcdefghijkl'[index]}${upTo(1_000)}`);
   const pause = (): Step => ({ pauseMs: upTo(place === 'anywhere' ? 300 : 20) });
-  const base = { name: `${wave}: ${place}, seed ${seed}`, place, seed };
+  const base = { name: `${prefix}: ${place}, seed ${seed}`, place, seed };
   const cutAt = place.includes('complet') || place.includes('claim') || place === 'anywhere' ? undefined : entities[upTo(entities.length)];
   if (place.includes('step') || place.includes('completing')) {
     const steps = [...entities.flatMap((page) => [{ page }, pause()]), { finish: 'total' }];
