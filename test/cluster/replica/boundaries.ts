@@ -1,4 +1,5 @@
 import { Inject, Injectable, type INestApplicationContext } from '@nestjs/common';
+import type { EntityManager } from 'typeorm';
 import { Parent } from './parent.js';
 import { SETTINGS } from './settings.token.js';
 import type { Boundary, ReplicaSettings } from './settings.js';
@@ -54,6 +55,16 @@ export class Boundaries {
     await thawed;
   }
 
+  /** The same, once all is written that commits with what the manager has written, and right before the commit. */
+  atCommit(boundary: Boundary, manager: EntityManager, run: { readonly jobName: string }, entity?: string): void {
+    const queryRunner = manager.queryRunner!;
+    const commit = queryRunner.commitTransaction.bind(queryRunner);
+    queryRunner.commitTransaction = async () => {
+      await this.reach(boundary, run, entity);
+      await commit();
+    };
+  }
+
   /** A claim goes last: its runs have nobody yet who would renew their leases. */
   async reachClaim(boundary: Boundary, due: readonly { readonly jobName: string }[]): Promise<void> {
     const cut = due.find(({ jobName }) => this.claims.has(jobName));
@@ -84,44 +95,21 @@ export class Boundaries {
   }
 }
 
-/** Puts the boundaries around the statements of the scheduler’s own classes, as they are injected. */
+/** Puts the boundaries of claims and completions around the scheduler’s own classes, as they are injected. */
 export async function watchBoundaries(app: INestApplicationContext): Promise<void> {
   const boundaries = app.get(Boundaries);
   if (!boundaries.isWatched) return;
   const claims = await ownClass('store/claim.store', 'ClaimStore');
-  const receipts = await ownClass('store/receipt.store', 'ReceiptStore');
-  const steps = await ownClass('store/step.store', 'StepStore');
   const ends = await ownClass('execution/end-writer', 'EndWriter');
 
   around(app.get(claims), 'claimDue', {
     before: (due) => boundaries.reachClaim('before the claim', due),
     after: (_answers, due) => boundaries.reachClaim('after the claim', due),
   });
-  around(app.get(receipts), 'open', {
-    before: (_manager, run, { entity, effect }) => (effect === 'default' ? boundaries.reach('before the effect', run, entity) : undefined),
-    after: ({ kind }, _manager, run, { entity, effect }) => (kind === 'opened' && effect === 'default' ? boundaries.reach('inside the effect', run, entity) : undefined),
-  });
-  around(app.get(receipts), 'close', {
-    before: (_manager, run, { entity, effect }) => (effect === 'default' ? boundaries.reach('before its close', run, entity) : undefined),
-    after: (_owned, _manager, run, { entity, effect }) => (effect === 'default' ? boundaries.reach('before its commit', run, entity) : undefined),
-  });
-  around(app.get(steps), 'save', {
-    before: (run, json) => boundaries.approach('before the step’s commit', run, lastOf(json)),
-    after: (_saved, run, json) => boundaries.reach('before the step’s commit', run, lastOf(json)),
-  });
-  around(app.get(steps), 'complete', {
-    before: (_manager, run) => boundaries.approach('before the completing commit', run),
-    after: (_completed, _manager, run) => boundaries.reach('before the completing commit', run),
-  });
   around(app.get(ends), 'write', {
     before: (run, ending) => (ending === null ? boundaries.reach('before the completion', run) : undefined),
     after: (_written, run, ending) => (ending === null ? boundaries.reach('after the completion', run) : undefined),
   });
-}
-
-/** The page that a checkpoint has come to. */
-function lastOf(json: string): string {
-  return (JSON.parse(json) as string[]).at(-1)!;
 }
 
 class Signal {

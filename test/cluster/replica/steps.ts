@@ -41,19 +41,35 @@ export class Steps {
   }
 
   private async receipt(entity: string, inside: readonly Step[], run: CronRun): Promise<void> {
-    await this.receipts.once(entity, (manager) => this.take(inside, run, manager));
+    await this.boundaries.reach('before the effect', run, entity);
+    await this.receipts.once(entity, async (manager) => {
+      await this.boundaries.reach('inside the effect', run, entity);
+      await this.take(inside, run, manager);
+      await this.boundaries.reach('before its close', run, entity);
+      this.boundaries.atCommit('before its commit', manager, run, entity);
+    });
     await this.boundaries.reach('after its commit', run, entity);
   }
 
   private async page(page: string, run: CronRun): Promise<void> {
     const done = (await run.checkpoint.get<string[]>()) ?? [];
     if (done.includes(page)) return;
-    await run.transaction((manager) => this.effects.write(run, page, manager), { checkpoint: [...done, page] });
+    const write = async (manager: EntityManager) => {
+      await this.effects.write(run, page, manager);
+      await this.boundaries.approach('before the step’s commit', run, page);
+      this.boundaries.atCommit('before the step’s commit', manager, run, page);
+    };
+    await run.transaction(write, { checkpoint: [...done, page] });
     await this.boundaries.reach('after the step’s commit', run, page);
   }
 
   private async finish(entity: string, run: CronRun): Promise<void> {
-    await run.transaction((manager) => this.effects.write(run, entity, manager), { complete: true });
+    const write = async (manager: EntityManager) => {
+      await this.effects.write(run, entity, manager);
+      await this.boundaries.approach('before the completing commit', run);
+      this.boundaries.atCommit('before the completing commit', manager, run);
+    };
+    await run.transaction(write, { complete: true });
     await this.boundaries.reach('after the completing commit', run);
   }
 }
