@@ -25,6 +25,7 @@ import { ReceiptService } from './execution/receipt.service.js';
 import { RunContext } from './execution/run-context.js';
 import { LostClaims } from './execution/lost-claims.js';
 import { RunEndings } from './execution/run-endings.service.js';
+import { RunStepsService } from './execution/run-steps.service.js';
 import { TimeLimits } from './execution/time-limits.js';
 import { WakeUps } from './execution/wake-ups.js';
 import { Drain } from './lifecycle/drain.js';
@@ -112,6 +113,7 @@ const SERVICES: Provider[] = [
   EndWriter,
   IdempotencyKeys,
   ExternalEffects,
+  RunStepsService,
   TimeLimits,
   WakeUps,
   LostClaims,

@@ -1,5 +1,7 @@
 import { DEFAULT_EFFECT, idempotencyKey } from './idempotency-key.js';
+import { OutsideRunError } from '../errors/outside-run.error.js';
 import type { RunTrigger } from './run.js';
+import type { RunCheckpoint, RunSteps, RunTransactionOptions, TransactionWork } from './run-steps.js';
 
 /** What a `CronRun` is made of. */
 export interface CronRunFacts {
@@ -17,6 +19,8 @@ export interface CronRunFacts {
   readonly leaseUntil: () => Date;
   /** See `CronRun.release`. */
   readonly release: (reason?: string) => Promise<boolean>;
+  /** Left out, the run has no row: checkpoint, transaction and completion are refused. */
+  readonly steps?: RunSteps;
 }
 
 /** One attempt at one occurrence, as its handler sees it. */
@@ -83,5 +87,43 @@ export class CronRun {
    */
   idempotencyKey(entity: string | number | bigint, effect: string = DEFAULT_EFFECT): string {
     return idempotencyKey(this.#facts.secret ?? '', this, String(entity), effect);
+  }
+
+  /** Where the next attempt resumes: saved with the run, and refused once the run is another's. */
+  get checkpoint(): RunCheckpoint {
+    return this.steps('CronRun.checkpoint').checkpoint;
+  }
+
+  /**
+   * Runs the work in one transaction in which the run's ownership is checked: it commits while the run is this process', or
+   * not at all. With `checkpoint` the step and the place to resume from commit together, with `complete` the work and the
+   * run's completion. When the run's lease ends, the reaper ends the transaction, wherever its process is frozen.
+   *
+   * After a completion the handler may go on, without the run: its next occurrence may begin, on any replica.
+   *
+   * @returns what the work returned
+   * @throws what the work threw; nothing was written
+   * @throws LeaseLostError when the run is no longer this process'; nothing was written
+   * @throws AfterRunError, InvalidCheckpointError, InvalidOptionsError
+   * @throws NestedReceiptError inside a receipt's effect or another transaction of the run
+   * @throws OpenWorkError when the run would be completed while other work of it is not awaited
+   * @throws OtherDatabaseError when `in` is on another database than the scheduler
+   */
+  transaction<Result>(work: TransactionWork<Result>, options?: RunTransactionOptions<Result>): Promise<Result> {
+    return this.steps('CronRun.transaction').transaction(work, options);
+  }
+
+  /**
+   * Completes the run now, before its handler returns: what comes after it fails nothing, and a signal that was aborted does
+   * not make the run one that was stopped. Tried again while the database is out of reach and the lease holds.
+   * @throws LeaseLostError, AfterRunError, OpenWorkError
+   */
+  complete(): Promise<void> {
+    return this.steps('CronRun.complete').complete();
+  }
+
+  private steps(what: string): RunSteps {
+    if (!this.#facts.steps) throw new OutsideRunError(what);
+    return this.#facts.steps;
   }
 }

@@ -24,6 +24,8 @@ export interface ExplainedRow {
   readonly nextAttemptAt: Date | null;
   readonly requestedBy: string | null;
   readonly cancelRequestedAt: Date | null;
+  /** The beginning of what its handler has saved, as JSON. */
+  readonly checkpoint?: string | null;
   /** The first fire time of a gap, and how many it covers. */
   readonly gap: { readonly from: Date; readonly count: number } | null;
 }
@@ -104,6 +106,8 @@ export interface Explanation {
   readonly starts: readonly ExplainedStart[];
   /** What kept, or keeps, a second one from starting. */
   readonly secondStart: string;
+  /** Where its handler has got to, and whether another attempt resumes from there; null when it has saved nothing. */
+  readonly checkpoint: string | null;
   /** Whether it overlapped other runs of its job. */
   readonly overlap: string;
   /** Runs of the job that were under way while this one was; of one that was skipped for them, when that was decided. */

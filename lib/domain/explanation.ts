@@ -5,15 +5,22 @@ import { explainAbsence } from './explained-absence.js';
 /** What the reason of a row begins with that a person had begin again. */
 const REPLAYED = 'replayed by ';
 
+/** Who makes use of a checkpoint. */
+const RESUMES: Partial<Record<ExplanationKind, string>> = {
+  done: 'a replay of it begins anew',
+  running: 'another attempt would resume from there',
+  waiting: 'its next attempt resumes from there',
+};
+
 /** Answers in the order in which operators ask. */
 export function explanationOf(facts: ExplanationFacts): Explanation {
   const { jobName, fireTime, row, beside, skippedFor, schedule, inDoubt = [] } = facts;
   const kind = kindOf(facts);
   const starts = row?.starts ?? [];
   const why = kind === 'done' || kind === 'running' ? null : explainAbsence(facts, kind);
-  const answers = { secondStart: secondStart(facts), overlap: overlapOf(facts), rerun: rerun(facts, kind) };
+  const answers = { checkpoint: checkpointInWords(facts, kind), secondStart: secondStart(facts), overlap: overlapOf(facts), rerun: rerun(facts, kind) };
   const nearest = schedule && { before: schedule.before, after: schedule.after };
-  const text = [`${jobName} of ${iso(fireTime)}: ${kind}.`, startsInWords(starts), why, answers.secondStart, answers.overlap, doubts(inDoubt), answers.rerun].filter((part) => part !== null).join('\n');
+  const text = [`${jobName} of ${iso(fireTime)}: ${kind}.`, startsInWords(starts), why, answers.checkpoint, answers.secondStart, answers.overlap, doubts(inDoubt), answers.rerun].filter((part) => part !== null).join('\n');
   return { jobName, fireTime, kind, starts, ...answers, beside, skippedFor, why, inDoubt, nearest, text };
 }
 
@@ -38,6 +45,11 @@ function startsInWords(starts: readonly ExplainedStart[]): string {
   });
   const never = starts.length > 1 ? ', one after the other' : '';
   return `Runners started for it: ${starts.length}${never}: ${each.join('; ')}.`;
+}
+
+function checkpointInWords({ row }: ExplanationFacts, kind: ExplanationKind): string | null {
+  if (row?.checkpoint == null) return null;
+  return `Its handler has saved the checkpoint ${row.checkpoint}; ${RESUMES[kind] ?? 'a replay of it resumes from there'}.`;
 }
 
 function secondStart({ row, job, fireTime }: ExplanationFacts): string {

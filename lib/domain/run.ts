@@ -32,6 +32,8 @@ export interface OwnedRun extends RunKey {
   readonly beside: boolean;
   /** Of a run that was given its own. */
   readonly data?: unknown;
+  /** What an earlier attempt has saved; null: nothing; left out when the claim did not bring it along. */
+  readonly checkpoint?: SavedCheckpoint | null;
   readonly instanceId: string;
   readonly leaseMs: number;
   /** By the database's clock. */
@@ -41,6 +43,11 @@ export interface OwnedRun extends RunKey {
    * `leaseUntil` does, however long the answer was on its way.
    */
   readonly leaseDeadline: number;
+}
+
+/** A checkpoint that there is; its value may be null. */
+export interface SavedCheckpoint {
+  readonly value: unknown;
 }
 
 /** The text two parts of a process agree on to mean one run. */

@@ -1,11 +1,14 @@
 import { SchedulerError } from './scheduler.error.js';
 
-/** Something of a run was asked for after its handler had ended: what it wrote then might be written after the run is done. */
+/** Something of a run was asked for after its end: what it wrote then might be written after the run is done. */
 export class AfterRunError extends SchedulerError {
-  constructor(what: string, run: { readonly jobName: string; readonly fireTime: Date }) {
+  /** @param end what had come before */
+  constructor(what: string, run: { readonly jobName: string; readonly fireTime: Date }, end: 'handler' | 'completion' = 'handler') {
+    const occurrence = `${run.jobName} of ${run.fireTime.toISOString()}`;
     super(
-      `${what} was called after the handler of ${run.jobName} of ${run.fireTime.toISOString()} had ended. ` +
-        'Await everything that the handler starts, so that it ends last.',
+      end === 'handler'
+        ? `${what} was called after the handler of ${occurrence} had ended. Await everything that the handler starts, so that it ends last.`
+        : `${what} was called after ${occurrence} had been completed. What belongs to the run comes before its completion.`,
     );
   }
 }

@@ -37,6 +37,8 @@ export type SchedulerFact =
   | ({ readonly type: 'run.claimed' } & OwnedRun)
   | ({ readonly type: 'run.started'; readonly delayMs: number } & AttemptFacts)
   | ({ readonly type: 'run.completed'; readonly durationMs: number } & AttemptFacts)
+  /** The handler of a run that it had completed before has ended, too; what it threw, if it did, changes nothing. */
+  | ({ readonly type: 'run.woundUp'; readonly error: StoredError | null } & AttemptFacts)
   | ({ readonly type: 'run.failed'; readonly durationMs: number; readonly error: StoredError; readonly retryInMs: number } & AttemptFacts)
   /** The run waits for a person: its attempts are used up, or as `reason` says. */
   | ({ readonly type: 'run.dead'; readonly error: StoredError; readonly reason?: string } & AttemptFacts)

@@ -115,7 +115,7 @@ export class ClaimService {
     const owned = answers
       .filter(({ verdict }) => verdict === 'claimed')
       .map((answer) => this.owned(answer, jobs.get(answer.jobName)!.leaseMs, sentAt));
-    for (const run of owned) this.events.emit({ type: 'run.claimed', ...run });
+    for (const { checkpoint: _, ...run } of owned) this.events.emit({ type: 'run.claimed', ...run });
     for (const answer of answers) {
       const { jobName, fireTime } = answer;
       if (answer.verdict === 'outdated') this.events.emit({ type: 'job.outdated', jobName });
@@ -134,6 +134,7 @@ export class ClaimService {
       trigger: answer.trigger!,
       beside: answer.beside,
       data: answer.data ?? undefined,
+      checkpoint: answer.checkpoint,
       instanceId: this.instanceId,
       leaseMs,
       leaseUntil: answer.leaseUntil!,

@@ -16,6 +16,7 @@ import { IdempotencyKeys } from './idempotency-keys.js';
 import { InFlightRun, InFlightRuns } from './in-flight-runs.js';
 import { RunContext } from './run-context.js';
 import { RunEndings } from './run-endings.service.js';
+import { RunStepsService } from './run-steps.service.js';
 
 /** Runs the handlers of owned runs, each in its own context, and has their end written. */
 @Injectable()
@@ -30,6 +31,7 @@ export class ExecutorService {
     private readonly events: SchedulerEvents,
     private readonly handOver: HandOver,
     private readonly keys: IdempotencyKeys,
+    private readonly steps: RunStepsService,
   ) {}
 
   /** Starts the handlers of runs whose lease still holds; returns at once. */
@@ -61,11 +63,18 @@ export class ExecutorService {
       const end = await this.handle(run, job);
       // How it ended is written already.
       if (run.handedOver) return;
-      await this.endings.write(run, this.decide(end, run), monotonicNow() - startedAt);
+      // A handler that had its run completed has no say in it any more.
+      if (run.settled) this.tellEnd(run, end);
+      else await this.endings.write(run, this.decide(end, run), monotonicNow() - startedAt);
     } finally {
       this.heartbeat.forget(run);
       this.runs.remove(run);
     }
+  }
+
+  private tellEnd(run: InFlightRun, end: HandlerEnd): void {
+    const { jobName, fireTime, attempt } = run.owned;
+    this.events.emit({ type: 'run.woundUp', jobName, fireTime, attempt, error: end.kind === 'failed' ? end.error : null });
   }
 
   private async handle(run: InFlightRun, job: RegisteredJob): Promise<HandlerEnd> {
@@ -85,14 +94,14 @@ export class ExecutorService {
    */
   private stopped(run: InFlightRun, thrown?: unknown): HandlerEnd | null {
     const { stopReason } = run;
-    if (!stopReason || run.leaseLost) return null;
+    if (!stopReason || run.leaseLost || run.settled) return null;
     if (stopReason instanceof CancelledError) return { kind: 'cancelled', reason: stopReason.reason };
     if (stopReason instanceof TimeoutError) return this.failed(run, isVerdict(thrown) ? thrown : stopReason);
     return { kind: 'stopped' };
   }
 
   private failed(run: InFlightRun, thrown: unknown): HandlerEnd {
-    const failure = readFailure(thrown, run.job.retryable, this.time.now());
+    const failure = readFailure(thrown, run.settled ? null : run.job.retryable, this.time.now());
     if (failure.complaint) this.complain(run, 'retryable', failure.complaint);
     return { kind: 'failed', ...failure };
   }
@@ -129,6 +138,7 @@ export class ExecutorService {
       secret: this.keys.secret,
       leaseUntil: () => run.leaseUntil,
       release: (reason) => this.handOver.release(run, reason),
+      steps: this.steps.of(run),
     });
   }
 }

@@ -33,6 +33,8 @@ export class InFlightRun {
   ending = false;
   /** Its handler hands it over, and may go on for a while; whether that was accepted. */
   handedOver: Promise<boolean> | null = null;
+  /** The handler has the run completed, and that is being written. */
+  completing = false;
   private stoppedAt: number | null = null;
   private readonly limitsPassed = new Set<Limit>();
   private readonly open = new Set<Promise<unknown>>();
@@ -70,10 +72,16 @@ export class InFlightRun {
   }
 
   /** The run's end waits for this work, also when the handler does not. */
-  track(work: Promise<unknown>): void {
+  track<Work extends Promise<unknown>>(work: Work): Work {
     this.open.add(work);
     const close = () => this.open.delete(work);
     work.then(close, close);
+    return work;
+  }
+
+  /** How much of that is not finished. */
+  get openWork(): number {
+    return this.open.size;
   }
 
   /** The work's result, or the lost lease if that comes first: a database that never answers holds up no handler. */
@@ -117,6 +125,8 @@ export class InFlightRun {
 
   /** Tells the handler to stop; when it has, the run ends as cancelled, whatever it was told before. */
   cancel(reason: string): void {
+    // It is done: there is nothing left to cancel.
+    if (this.settled) return;
     this.stop(new CancelledError(this.owned, reason));
   }
 
@@ -186,7 +196,7 @@ export class InFlightRuns {
     return [...this.runs];
   }
 
-  /** What has lost its lease and has taken its maximum run time may never end: it takes no room here any more, and holds nothing up. */
+  /** What has lost its lease, or was completed, and has taken its maximum run time may never end: it takes no room here any more, and holds nothing up. */
   giveUp(run: InFlightRun): void {
     if (!this.runs.has(run)) return;
     this.remove(run);
@@ -197,7 +207,7 @@ export class InFlightRuns {
   /** Tells the handler that its run is no longer this process'; once. */
   lose(run: InFlightRun, cause: LeaseLoss): void {
     // Between the commit of its end and the answer, a beat finds the run ended and takes it for lost.
-    if (run.leaseLost || run.settled || (run.ending && cause === 'taken over')) return;
+    if (run.leaseLost || run.settled || ((run.ending || run.completing) && cause === 'taken over')) return;
     run.loseLease(cause);
     const { jobName, fireTime, attempt } = run.owned;
     this.events.emit({ type: 'lease.lost', jobName, fireTime, attempt, cause });

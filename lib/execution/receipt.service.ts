@@ -1,4 +1,3 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { DEFAULT_EFFECT } from '../domain/idempotency-key.js';
@@ -8,7 +7,6 @@ import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { MixedReceiptError } from '../errors/mixed-receipt.error.js';
 import { NestedReceiptError } from '../errors/nested-receipt.error.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
-import { Slots } from '../runtime/slots.js';
 import { readExternalOptions, type OnceExternalOptions } from '../options/external-options.js';
 import { PartitionStore } from '../store/partition.store.js';
 import { ReceiptStore, type ReceiptKey } from '../store/receipt.store.js';
@@ -38,9 +36,6 @@ export type OnceOutcome<Result> =
 /** Makes effects in the database happen once for each entity in each occurrence, whatever is killed, frozen or retried. */
 @Injectable()
 export class ReceiptService {
-  private readonly open = new AsyncLocalStorage<string>();
-  private readonly slots: Slots;
-
   constructor(
     private readonly context: RunContext,
     private readonly runs: InFlightRuns,
@@ -50,9 +45,7 @@ export class ReceiptService {
     private readonly events: SchedulerEvents,
     private readonly keys: IdempotencyKeys,
     private readonly external: ExternalEffects,
-  ) {
-    this.slots = new Slots(database.receiptSlots);
-  }
+  ) {}
 
   /**
    * Runs the effect in one transaction with its receipt, unless the receipt is there. Which run it belongs to is known
@@ -94,20 +87,20 @@ export class ReceiptService {
     const run = this.context.require('ReceiptService.onceExternal');
     const { effect, inDoubt: policy, notDone } = readExternalOptions(options);
     const key = receiptKey(entity, { effect });
-    const outer = this.open.getStore();
-    if (outer !== undefined) throw new NestedReceiptError(outer, key.entity);
-    return run.whileOurs(this.external.once(run, key, { call, policy, notDone, slots: this.slots }));
+    const outer = this.context.openTransaction.getStore();
+    if (outer !== undefined) throw new NestedReceiptError(outer, `ReceiptService.onceExternal("${key.entity}")`);
+    return run.whileOurs(this.external.once(run, key, { call, policy, notDone, slots: this.database.slots }));
   }
 
   private async write<Result>(entity: string | number | bigint, effect: Effect<Result>, options: OnceOptions): Promise<OnceOutcome<Result>> {
     const run = this.context.require('ReceiptService.once');
     const key = receiptKey(entity, options);
-    const outer = this.open.getStore();
-    if (outer !== undefined) throw new NestedReceiptError(outer, key.entity);
+    const outer = this.context.openTransaction.getStore();
+    if (outer !== undefined) throw new NestedReceiptError(outer, `ReceiptService.once("${key.entity}")`);
     if (run.leaseLost) throw run.leaseLost;
     const outcome = await this.partitions.makingSure(
       () => [run.owned.fireTime],
-      () => this.open.run(key.entity, () => run.whileOurs(this.slots.run(() => this.transact(run, key, effect)))),
+      () => this.context.openTransaction.run(`once("${key.entity}")`, () => run.whileOurs(this.database.slots.run(() => this.transact(run, key, effect)))),
     );
     const { jobName, fireTime, attempt } = run.owned;
     this.events.emit({ type: outcome.applied ? 'receipt.written' : 'receipt.duplicate', jobName, fireTime, attempt, ...key });

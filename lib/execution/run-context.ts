@@ -8,6 +8,8 @@ import type { InFlightRun } from './in-flight-runs.js';
 @Injectable()
 export class RunContext {
   private readonly storage = new AsyncLocalStorage<InFlightRun>();
+  /** The transaction that the code is inside of, as it is written in code. */
+  readonly openTransaction = new AsyncLocalStorage<string>();
 
   /** Everything the work awaits belongs to the run. */
   enter<Result>(run: InFlightRun, work: () => Promise<Result>): Promise<Result> {
@@ -27,7 +29,18 @@ export class RunContext {
   require(what: string): InFlightRun {
     const run = this.storage.getStore();
     if (!run) throw new OutsideRunError(what);
-    if (run.ended) throw new AfterRunError(what, run.owned);
-    return run;
+    return requireNotEnded(what, run);
   }
+}
+
+/** @throws AfterRunError, LeaseLostError */
+export function requireUnderWay(what: string, run: InFlightRun): void {
+  requireNotEnded(what, run);
+  if (run.leaseLost) throw run.leaseLost;
+}
+
+function requireNotEnded(what: string, run: InFlightRun): InFlightRun {
+  if (run.ended) throw new AfterRunError(what, run.owned);
+  if (run.settled || run.completing) throw new AfterRunError(what, run.owned, 'completion');
+  return run;
 }

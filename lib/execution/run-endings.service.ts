@@ -7,6 +7,7 @@ import { SchedulerEvents } from '../events/scheduler-events.js';
 import { monotonicNow } from '../runtime/monotonic.js';
 import { retryDelay } from '../runtime/retry-delay.js';
 import { JobRunStore, type Ending, type WrittenEnd } from '../store/job-run.store.js';
+import { StepStore } from '../store/step.store.js';
 import { EndWriter } from './end-writer.js';
 import type { InFlightRun } from './in-flight-runs.js';
 
@@ -26,6 +27,7 @@ export class RunEndings {
     private readonly store: JobRunStore,
     private readonly writer: EndWriter,
     private readonly events: SchedulerEvents,
+    private readonly steps: StepStore,
   ) {}
 
   /** @returns how the attempt ended in the database; null when what was to be written is refused */
@@ -37,14 +39,37 @@ export class RunEndings {
     return written;
   }
 
+  /** Writes the completion of a run whose handler goes on. @returns false when the run is no longer ours */
+  async complete(run: InFlightRun): Promise<boolean> {
+    return (await this.persist(run, { kind: 'done' })) !== null;
+  }
+
+  /** Whether a completion whose commit was not answered was carried out; false also when that cannot be found out while the lease holds. */
+  async isCompleted(run: InFlightRun): Promise<boolean> {
+    return (await this.insisting(run, () => this.steps.isCompleted(run.owned))) ?? false;
+  }
+
+  /** The run is done, and its handler goes on. */
+  completed(run: InFlightRun): void {
+    run.settled = true;
+    this.report(run, { kind: 'done' }, monotonicNow() - run.startedAt, { status: 'done', reason: null });
+  }
+
   /** @returns how the attempt ended in the database; null when it is no longer ours to end */
-  private async persist(run: InFlightRun, outcome: Outcome): Promise<WrittenEnd | null> {
+  private persist(run: InFlightRun, outcome: Outcome): Promise<WrittenEnd | null> {
     const ending = outcome.kind === 'done' ? null : endingOf(outcome);
+    return this.insisting(run, async (failures) => {
+      // What failed in company may be another run's fault.
+      if (failures === 0) return this.writer.write(run.owned, ending);
+      return (await this.writer.writeAlone(run.owned, ending)) ?? this.store.endOf(run.owned);
+    });
+  }
+
+  /** Asks the database until it answers, for as long as the lease holds. @returns null when it does not */
+  private async insisting<Answer>(run: InFlightRun, ask: (failures: number) => Promise<Answer>): Promise<Answer | null> {
     for (let failures = 1; ; failures++) {
       try {
-        // What failed in company may be another run's fault.
-        if (failures === 1) return await this.writer.write(run.owned, ending);
-        return (await this.writer.writeAlone(run.owned, ending)) ?? (await this.store.endOf(run.owned));
+        return await ask(failures - 1);
       } catch (error) {
         this.events.emit({ type: 'loop.failed', loop: `ending of ${run.id}`, error: describeError(error), failures, trouble: databaseTrouble(error) });
         const wait = retryDelay(failures, LONGEST_RETRY_MS);

@@ -24,12 +24,13 @@ export class TimeLimits {
     // Its handler has ended: time has no more to say to it.
     if (run.ending) return Infinity;
     const [next] = run.limitsAhead();
-    return next ? Math.max(0, next.atMs - monotonicNow()) : Infinity;
+    const atMs = Math.min(next?.atMs ?? Infinity, run.settled ? run.renewUntil : Infinity);
+    return Math.max(0, atMs - monotonicNow());
   }
 
   private checkRun(run: InFlightRun): void {
     const now = monotonicNow();
-    if (run.leaseLost && run.renewUntil <= now) return this.runs.giveUp(run);
+    if ((run.leaseLost || run.settled) && run.renewUntil <= now) return this.runs.giveUp(run);
     if (run.leaseLost || run.ending) return;
     for (const { limit, atMs } of run.limitsAhead()) {
       if (atMs > now) return;
@@ -41,6 +42,8 @@ export class TimeLimits {
   private reach(run: InFlightRun, limit: Limit): void {
     const { jobName, fireTime, attempt } = run.owned;
     const facts = { jobName, fireTime, attempt, runningMs: Math.round(monotonicNow() - run.startedAt) };
+    // Its run is done: what its handler still does takes nothing from anybody until it is told to stop, and does not.
+    if (run.settled && !run.signal.aborted && (limit === 'budget' || limit === 'stuck')) return;
     switch (limit) {
       case 'budget':
         return this.events.emit({ type: 'run.overBudget', ...facts, budgetMs: run.job.budgetMs! });

@@ -111,6 +111,7 @@ export class Duties {
       case 'job.scheduled':
         return this.ticker.wake();
       case 'run.completed':
+      case 'run.woundUp':
       case 'run.dead':
       case 'run.cancelled':
       case 'run.abandoned':

@@ -27,6 +27,10 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
       return { level: 'debug', text: `${run(event)} attempt ${event.attempt} started ${roughly(Math.max(0, event.delayMs))} after its fire time` };
     case 'run.completed':
       return { level: 'log', text: `${run(event)} done in ${roughly(event.durationMs)}${event.attempt > 1 ? ` at attempt ${event.attempt}` : ''}` };
+    case 'run.woundUp':
+      return event.error
+        ? { level: 'warn', text: `${run(event)} attempt ${event.attempt} threw after its completion, which stands: ${said(event.error)}`, stack: stack(event.error) }
+        : { level: 'debug', text: `${run(event)} attempt ${event.attempt} has wound up after its completion` };
     case 'run.failed':
       return { level: 'warn', text: `${run(event)} attempt ${event.attempt} failed, next in ${roughly(event.retryInMs)}: ${said(event.error)}`, stack: stack(event.error) };
     case 'run.dead':

@@ -6,6 +6,9 @@ import type { Tables } from './tables.js';
 import { tellingInstance } from './wake-up.js';
 import { backfillHasPlace, groupHasPlace, hasPlaceBeside, isAskedFor, leavesTheWayFree, nothingInTheWay, precedence, runsAlone } from './waiting-rules.js';
 
+/** A checkpoint up to this size, as it is stored, comes with the claim; a larger one is read when its handler asks for it. */
+const MOST_CARRIED_BYTES = 8_192;
+
 /**
  * Judges each candidate and inserts those that are due and free, and those that are not to run with their reason. What is
  * due while a run that a person asked for is in its way is queued: it is neither skipped nor, however long that takes, missed.
@@ -220,5 +223,7 @@ export function startWaiting(tables: Tables, candidates: string, instanceId: str
      and    candidate.off is null
      and    not ${isOff(jobFlags, 'candidate.flag')}
      returning run.job_name, run.fire_time, run.attempt, run.releases, run.trigger, run.beside, run.lease_until, run.data,
+               run.checkpoint is not null as has_checkpoint,
+               case when pg_column_size(run.checkpoint) <= ${MOST_CARRIED_BYTES} then jsonb_build_array(run.checkpoint) end as checkpoint,
                null as reason, 'claimed' as verdict, clock_timestamp() as now`;
 }

@@ -1,5 +1,5 @@
 import type { OverlapPolicy } from '../domain/job-definition.js';
-import type { RunKey, RunTrigger } from '../domain/run.js';
+import type { RunKey, RunTrigger, SavedCheckpoint } from '../domain/run.js';
 import { insertDue, startWaiting } from './claim-statements.js';
 import { queryOn, type Query } from './query.js';
 import { lockJobs } from './job-locks.js';
@@ -88,6 +88,8 @@ export interface ClaimAnswer extends RunKey {
   readonly leaseUntil: Date | null;
   /** Of a run that was given its own; null otherwise. */
   readonly data: unknown;
+  /** What an earlier attempt has saved; null for nothing; undefined where it is too large to come along. */
+  readonly checkpoint?: SavedCheckpoint | null;
 }
 
 /** The answers to one batch, and the database's clock when it gave them. */
@@ -176,6 +178,9 @@ interface ClaimRow {
   beside?: boolean;
   lease_until: Date | null;
   data?: unknown;
+  has_checkpoint?: boolean;
+  /** The one value in an array: it may be null. */
+  checkpoint?: [unknown] | null;
   now: Date;
 }
 
@@ -193,8 +198,14 @@ function answers(rows: readonly ClaimRow[]): ClaimAnswers {
       beside: row.beside ?? false,
       leaseUntil: row.lease_until,
       data: row.data ?? null,
+      checkpoint: checkpointOf(row),
     })),
   };
+}
+
+function checkpointOf({ has_checkpoint: there, checkpoint }: ClaimRow): SavedCheckpoint | null | undefined {
+  if (!there) return null;
+  return checkpoint ? { value: checkpoint[0] } : undefined;
 }
 
 /** Rows are written in the order of their key, so that two batches never wait for each other crosswise. */

@@ -46,6 +46,8 @@ export class DeadLetterStore {
               reason = 'replayed by ' || $4::text || ' (was ' || status || coalesce(': ' || reason, '') || ')',
               requested_by = $4,
               next_attempt_at = clock_timestamp(),
+              -- What is done begins anew; what is not resumes.
+              checkpoint = case status when 'done' then null else checkpoint end,
               releases = attempt,
               cancel_requested_at = null,
               cancel_reason = null

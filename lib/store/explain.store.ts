@@ -19,6 +19,9 @@ export interface StoredSchedule {
 /** What the database knows about one planned time. */
 export type FoundFacts = Omit<ExplanationFacts, 'schedule'> & { readonly storedSchedule: StoredSchedule | null };
 
+/** What is shown of a checkpoint, in characters. */
+const SHOWN_OF_CHECKPOINT = 200;
+
 /** Looks up what an explanation is made of; writes nothing. */
 export class ExplainStore {
   private readonly query: Query;
@@ -66,7 +69,8 @@ export class ExplainStore {
     const [row] = await this.query<FoundRow>(
       `select fire_time as "fireTime", status, trigger, reason, claimed_by as "claimedBy", attempt, started_at as "startedAt", finished_at as "finishedAt",
               error, earlier_attempts as "earlierAttempts", lease_until as "leaseUntil", next_attempt_at as "nextAttemptAt",
-              requested_by as "requestedBy", cancel_requested_at as "cancelRequestedAt", gap_from as "gapFrom", gap_count as "gapCount"
+              requested_by as "requestedBy", cancel_requested_at as "cancelRequestedAt", gap_from as "gapFrom", gap_count as "gapCount",
+              left(checkpoint::text, ${SHOWN_OF_CHECKPOINT}) || case when length(checkpoint::text) > ${SHOWN_OF_CHECKPOINT} then '…' else '' end as checkpoint
        from   ${this.database.tables.jobRuns}
        where  job_name = $1
        and   (fire_time = $2 or gap_from <= $2 and fire_time > $2)

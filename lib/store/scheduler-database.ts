@@ -2,6 +2,7 @@ import type { DataSource } from 'typeorm';
 import type { PostgresConnection } from '../options/scheduler-options.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { DatabaseConnectionError } from '../errors/database-connection.error.js';
+import { Slots } from '../runtime/slots.js';
 import { connectionSettings, type ConnectionSettings } from './client-config.js';
 import { applicationSource, coordinationSource, receiptSource, type MigrationClass } from './data-sources.js';
 import { withPatience } from './patience.js';
@@ -20,6 +21,8 @@ interface Connection {
  */
 export class SchedulerDatabase {
   private receiptSource: Promise<DataSource> | null = null;
+  /** The connections of the module's own pool for receipts, one after the other. The application's has its own queue. */
+  readonly slots: Slots;
 
   private constructor(
     /** Claims, completions, reaping. Knows the entities of this library alone. */
@@ -27,11 +30,12 @@ export class SchedulerDatabase {
     readonly tables: Tables,
     private readonly openReceipts: () => Promise<DataSource>,
     private readonly ownsReceipts: boolean,
-    /** How many receipts may be open at a time: the connections of the module's own pool. The application's has its own queue. */
-    readonly receiptSlots: number,
+    receiptSlots: number,
     private readonly connection: Connection,
     private readonly embedded: EmbeddedServer | null,
-  ) {}
+  ) {
+    this.slots = new Slots(receiptSlots);
+  }
 
   /**
    * @param migrations the library's, for `migrate: true`

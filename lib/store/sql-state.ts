@@ -21,6 +21,12 @@ export function isMissingPartition(error: unknown): boolean {
   return code === '23514' && constraint === undefined && (table === 'job_runs' || table === 'receipts');
 }
 
+/** True when there is no such table, or no such schema. */
+export function isMissingTable(error: unknown): boolean {
+  const { code } = postgresError(error);
+  return code === '42P01' || code === '3F000';
+}
+
 /** True when the server answered that the statement failed: nothing of it is done. After a broken or silent line nobody knows. */
 export function isRefusal(error: unknown): boolean {
   return postgresError(error).severity === 'ERROR';

@@ -32,6 +32,7 @@ import { RunTimeJobStore } from './run-time-job.store.js';
 import { SchedulerDatabase } from './scheduler-database.js';
 import { SchemaStore } from './schema.store.js';
 import { SkipStore } from './skip.store.js';
+import { StepStore } from './step.store.js';
 import { JOB_RUN_REPOSITORY, RECEIPT_REPOSITORY } from './store.tokens.js';
 import { TakeOverStore } from './take-over.store.js';
 import { ToldStore } from './told.store.js';
@@ -49,6 +50,7 @@ export const STORE_PROVIDERS: Provider[] = [
     ReceiptSecretStore,
     ExternalReceiptStore,
     InDoubtStore,
+    StepStore,
     BackfillStore,
     BackfillCancelStore,
     DeadLetterStore,

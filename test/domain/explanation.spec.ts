@@ -73,6 +73,18 @@ describe('of a planned time that ran', () => {
     ]);
   });
 
+  it.each<[ExplainedRow['status'], string]>([
+    ['running', 'another attempt would resume from there'],
+    ['failed', 'its next attempt resumes from there'],
+    ['dead', 'a replay of it resumes from there'],
+    ['done', 'a replay of it begins anew'],
+  ])('says where a run that is %s has got to, and who resumes', (status, then) => {
+    const explained = explain({ row: row({ status, reason: 'no', starts: [start()], nextAttemptAt: at('03:00'), checkpoint: '{"page": 7}' }) });
+    expect(explained.checkpoint).toBe(`Its handler has saved the checkpoint {"page": 7}; ${then}.`);
+    expect(explained.text).toContain(explained.checkpoint);
+    expect(explain({ row: row({ status, reason: 'no' }) }).checkpoint).toBeNull();
+  });
+
   it('says who holds it while it runs', () => {
     const explained = explain({ row: row({ status: 'running', starts: [start({ status: 'running', finishedAt: null })], leaseUntil: at('03:01') }) });
     expect(explained).toMatchObject({ kind: 'running', why: null });

@@ -13,6 +13,8 @@ import { monotonicNow } from '../../lib/runtime/monotonic.js';
 import { aJob } from '../support/job.js';
 import { aRun } from '../support/run.js';
 
+const NO_STEPS = { of: () => undefined } as never;
+
 describe('G12 a claim that comes back after its lease has ended', () => {
   it.each([
     [-1, 0, ['lease.lost']],
@@ -35,6 +37,7 @@ describe('G12 a claim that comes back after its lease has ended', () => {
       events,
       {} as never,
       { secret: '' } as never,
+      NO_STEPS,
     );
     executor.start([aRun({ leaseDeadline: monotonicNow() + leftMs })]);
     await runs.drained(1_000);
@@ -56,7 +59,7 @@ describe('a handler that was told to stop', () => {
     const written: Outcome[] = [];
     const endings = { write: async (_run: InFlightRun, outcome: Outcome) => void written.push(outcome) };
     const heartbeat = { watch: () => {}, forget: () => {} };
-    const executor = new ExecutorService({ get: () => job } as never, runs, heartbeat as never, new RunContext(), endings as never, { now: () => Date.now() } as never, events, {} as never, { secret: '' } as never);
+    const executor = new ExecutorService({ get: () => job } as never, runs, heartbeat as never, new RunContext(), endings as never, { now: () => Date.now() } as never, events, {} as never, { secret: '' } as never, NO_STEPS);
     executor.start([aRun()]);
     await runs.drained(1_000);
     return { outcome: written[0], told };

@@ -40,7 +40,7 @@ async function execute(handler: (story: Story) => Promise<unknown>, status: 'que
       throw new Error('It has ended already.');
     },
   };
-  const endings = new RunEndings(store as never, endsAlone(store), events);
+  const endings = new RunEndings(store as never, endsAlone(store), events, {} as never);
   const job = { definition: aJob('job', '* * * * *'), handler: (run: CronRun) => handler({ run, here: runs.list()[0]!, runs, told, forgotten }) };
   const executor = new ExecutorService(
     { get: () => job } as never,
@@ -52,6 +52,7 @@ async function execute(handler: (story: Story) => Promise<unknown>, status: 'que
     events,
     new HandOver(endings, heartbeat as never),
     { secret: '' } as never,
+    { of: () => undefined } as never,
   );
   executor.start([aRun()]);
   await runs.drained(5_000);

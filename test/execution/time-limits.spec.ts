@@ -98,3 +98,32 @@ describe('a run that takes', () => {
     expect(runs.size).toBe(1);
   });
 });
+
+describe('a run that is done while its handler goes on', () => {
+  const woundUpFor = (ageMs: number, policies: Partial<JobDefinition>) => {
+    const made = running(ageMs, policies);
+    made.run.settled = true;
+    return made;
+  };
+
+  it('has no budget any more', () => {
+    const { time, types } = woundUpFor(1_000 + STUCK_AFTER_MS, { budgetMs: 1_000 });
+    time.check();
+    expect(types()).toEqual([]);
+  });
+
+  it('is told to stop by its timeout, and given up after its maxRunTime', () => {
+    const { run, runs, time, types } = woundUpFor(2_100, { timeoutMs: 2_000, maxRunTimeMs: 3_000 });
+    expect(time.check()).toBeLessThanOrEqual(900);
+    expect([types(), run.signal.aborted]).toEqual([['run.timedOut'], true]);
+    Object.assign(run, { startedAt: run.startedAt - 1_000 });
+    time.check();
+    expect([types().at(-1), runs.size]).toEqual(['run.abandoned', 0]);
+  });
+
+  it('is not cancelled', () => {
+    const { run } = woundUpFor(0, {});
+    run.cancel('wrong month');
+    expect(run.signal.aborted).toBe(false);
+  });
+});

@@ -24,6 +24,8 @@ describe('what the log says about a run’s time and end', () => {
     [{ type: 'run.stuck', ...RUN, told: false, runningMs: 65_000 }, 'error', 'export of 2026-03-10T02:15:00.000Z attempt 2 is stuck: it has run for 1m5s, past its budget'],
     [{ type: 'run.stuck', ...RUN, told: false, runningMs: 65_001 }, 'error', 'export of 2026-03-10T02:15:00.000Z attempt 2 is stuck: it has run for 1m5s, past its budget'],
     [{ type: 'run.completed', ...RUN, durationMs: 4_001.13 }, 'log', 'export of 2026-03-10T02:15:00.000Z done in 4s at attempt 2'],
+    [{ type: 'run.woundUp', ...RUN, error: null }, 'debug', 'export of 2026-03-10T02:15:00.000Z attempt 2 has wound up after its completion'],
+    [{ type: 'run.woundUp', ...RUN, error: NO }, 'warn', 'export of 2026-03-10T02:15:00.000Z attempt 2 threw after its completion, which stands: Error: no'],
     [{ type: 'loop.recovered', loop: 'schedules' }, 'log', 'The schedule follower works again'],
     [{ type: 'loop.recovered', loop: 'catch-up' }, 'log', 'The catch-up works again'],
     [{ type: 'run.cancelled', ...RUN, reason: 'wrong month' }, 'log', 'export of 2026-03-10T02:15:00.000Z attempt 2 ended as cancelled: wrong month'],

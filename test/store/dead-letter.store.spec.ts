@@ -13,7 +13,10 @@ beforeAll(async () => {
   letters = new DeadLetters(stores.deadLetters, stores.deadLettersInBulk, { wake: () => (wakes += 1) } as never);
 });
 afterAll(() => stores.close());
-beforeEach(() => stores.test.query('truncate job_runs, job_actions'));
+beforeEach(async () => {
+  wakes = 0;
+  await stores.test.query('truncate job_runs, job_actions');
+});
 
 const ANNA = { by: 'anna', reason: 'fixed the template' };
 const ERROR = { name: 'TypeError', message: 'No such Customer', stack: 'at export' };
@@ -51,6 +54,18 @@ describe('a replay', () => {
     await letters.discard('gone', fireTime, ANNA);
     expect(await statuses()).toEqual(['cancelled']);
     await stores.test.query('delete from job_schedule');
+  });
+
+  it.each([
+    ['dead', { page: 7 }],
+    ['failed', { page: 7 }],
+    ['cancelled', { page: 7 }],
+    ['done', null],
+  ])('of a run that is %s resumes from %j', async (status, checkpoint) => {
+    const fireTime = await given(5, status);
+    await stores.test.query(`update job_runs set checkpoint = '{"page": 7}' where fire_time = $1`, [fireTime]);
+    await letters.replay('export', fireTime, ANNA);
+    expect(await row(fireTime)).toMatchObject({ checkpoint });
   });
 
   it('lets a dead run begin again under the same key, with all its attempts, keeping what the last came to', async () => {

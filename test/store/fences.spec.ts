@@ -51,6 +51,13 @@ const WRITES: [string, (run: OwnedRun) => Promise<boolean>][] = [
   ['completion in a group', async (run) => (await inAGroup(run, null)).kind === 'written'],
   ['failure in a group', async (run) => (await inAGroup(run, FAILED)).kind === 'written'],
   ['heartbeat', async (run) => (await renewLeases(heartbeat, stores.database.tables, [{ ...run, id: 'x', fireTime: run.fireTime.toISOString() }], 5_000)).get('x')!.kind === 'renewed'],
+  ['checkpoint', (run) => stores.steps.save(run, '{"page":1}')],
+  ['end of its checkpoint', (run) => stores.steps.save(run, null)],
+  ['look at its checkpoint', async (run) => (await stores.steps.load(run)) !== undefined],
+  ['transaction', async (run) => (await stores.database.receipts()).transaction((manager) => stores.steps.open(manager, run))],
+  ['end of a transaction', async (run) => (await stores.database.receipts()).transaction((manager) => stores.steps.hold(manager, run))],
+  ['checkpoint in a transaction', async (run) => (await stores.database.receipts()).transaction((manager) => stores.steps.save(run, '1', manager))],
+  ['completion in a transaction', async (run) => (await stores.database.receipts()).transaction((manager) => stores.steps.complete(manager, run, '1'))],
   [
     'receipt',
     async (run) => {

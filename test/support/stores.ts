@@ -15,6 +15,7 @@ import { ReceiptStore } from '../../lib/store/receipt.store.js';
 import { RunEndsStore } from '../../lib/store/run-ends.store.js';
 import { RunTimeJobStore } from '../../lib/store/run-time-job.store.js';
 import { SchedulerDatabase } from '../../lib/store/scheduler-database.js';
+import { StepStore } from '../../lib/store/step.store.js';
 import { SchemaStore } from '../../lib/store/schema.store.js';
 import { TakeOverStore } from '../../lib/store/take-over.store.js';
 import { schedulerMigrationsIn } from '../../migrations/index.js';
@@ -35,6 +36,7 @@ export interface Stores {
   readonly ends: RunEndsStore;
   readonly reaper: ReaperStore;
   readonly receipts: ReceiptStore;
+  readonly steps: StepStore;
   readonly catchUps: CatchUpStore;
   readonly backfills: BackfillStore;
   readonly feeds: BackfillFeedStore;
@@ -68,6 +70,7 @@ export async function openStores(): Promise<Stores> {
     ends: new RunEndsStore(database),
     reaper: new ReaperStore(database),
     receipts: new ReceiptStore(database),
+    steps: new StepStore(database),
     catchUps: new CatchUpStore(database, partitions),
     backfills: new BackfillStore(database),
     feeds: new BackfillFeedStore(database, partitions),

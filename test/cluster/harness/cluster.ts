@@ -1,4 +1,4 @@
-import type { ReplicaJob, ReplicaSettings } from '../replica/settings.js';
+import type { ReplicaJob, ReplicaSettings, Strike } from '../replica/settings.js';
 import type { Attempt } from '../replica/messages.js';
 import { createTestDatabase, type TestDatabase } from '../../support/database.js';
 import { Ledger } from './ledger.js';
@@ -10,6 +10,8 @@ export interface ReplicaPlan {
   readonly scheduler?: ReplicaSettings['scheduler'];
   readonly believedPid?: number;
   readonly env?: Readonly<Record<string, string>>;
+  readonly smtpPort?: number;
+  readonly strike?: Strike;
   /** Another way to the same database. */
   readonly url?: string;
 }
@@ -55,9 +57,9 @@ export class Cluster {
     return Promise.all(names.map((name) => this.fork(name, plan)).map((replica) => replica.ready()));
   }
 
-  fork(name: string, { jobs, scheduler, believedPid, env, url = this.database.url }: ReplicaPlan): Replica {
+  fork(name: string, { jobs, scheduler, env, url = this.database.url, ...rest }: ReplicaPlan): Replica {
     const options = { ...SCHEDULER, schema: this.schema, ...scheduler, defaults: { ...SCHEDULER.defaults, ...scheduler?.defaults } };
-    const replica = Replica.fork({ name, url, jobs, scheduler: options, ...(believedPid && { believedPid }) }, env);
+    const replica = Replica.fork({ name, url, jobs, scheduler: options, ...rest }, env);
     this.replicas.push(replica);
     return replica;
   }

@@ -106,9 +106,9 @@ export class Replica {
     return this.reports.waitFor(`gate "${gate}" ${JSON.stringify(which)}`, pick, PATIENCE_MS);
   }
 
-  /** Waits for the process to stop itself, see `freezeTogether`. */
-  async freezing(): Promise<void> {
-    await this.reports.waitFor('the process to freeze', (report) => (report.kind === 'freezing' ? report : undefined), PATIENCE_MS);
+  /** Waits for the process to stop or end itself, see `freezeTogether` and `Strike`. */
+  async freezing(withinMs = PATIENCE_MS): Promise<void> {
+    await this.reports.waitFor('the process to freeze', (report) => (report.kind === 'freezing' ? report : undefined), withinMs);
   }
 
   /** Lets the handler of one attempt pass, after some more steps. */

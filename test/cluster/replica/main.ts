@@ -1,5 +1,6 @@
 import 'reflect-metadata';
 import { NestFactory } from '@nestjs/core';
+import { watchBoundaries } from './boundaries.js';
 import { Parent } from './parent.js';
 import { ReplicaModule } from './replica.module.js';
 import type { ReplicaSettings } from './settings.js';
@@ -11,6 +12,8 @@ if (settings.believedPid !== undefined) Object.defineProperty(process, 'pid', { 
 process.on('disconnect', () => process.exit(1));
 
 const app = await NestFactory.createApplicationContext(ReplicaModule.with(settings), { logger: ['error', 'warn'] });
+
+await watchBoundaries(app);
 
 process.once('SIGTERM', async () => {
   await app.close();

@@ -1,9 +1,11 @@
 import { Module, type DynamicModule } from '@nestjs/common';
 import { DistributedSchedulerModule } from 'nestjs-distributed-cron';
+import { Boundaries } from './boundaries.js';
 import { Effects } from './effects.js';
 import { EventReporter } from './event.reporter.js';
 import { Freezer } from './freezer.js';
 import { jobProvider } from './job.provider.js';
+import { Mails } from './mails.js';
 import { Parent } from './parent.js';
 import { SETTINGS } from './settings.token.js';
 import type { ReplicaSettings } from './settings.js';
@@ -21,6 +23,8 @@ export class ReplicaModule {
         Parent,
         Freezer,
         Effects,
+        Mails,
+        Boundaries,
         Steps,
         EventReporter,
         ...settings.jobs.map(jobProvider),

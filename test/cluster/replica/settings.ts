@@ -9,6 +9,34 @@ export interface ReplicaSettings {
   readonly jobs: readonly ReplicaJob[];
   /** The process id the replica believes to have: in containers, all have the same. */
   readonly believedPid?: number;
+  /** Where its mails go, on loopback. */
+  readonly smtpPort?: number;
+  readonly strike?: Strike;
+}
+
+/** A point between two things that a process does for a run. */
+export type Boundary =
+  | 'before the claim'
+  | 'after the claim'
+  | 'before the effect'
+  | 'inside the effect'
+  | 'before its close'
+  | 'before its commit'
+  | 'after its commit'
+  | 'before the mail'
+  | 'after the mail'
+  | 'before the step’s commit'
+  | 'after the step’s commit'
+  | 'before the completion'
+  | 'after the completion'
+  | 'before the completing commit'
+  | 'after the completing commit';
+
+/** When the process ends or stops itself: when a run of each of these jobs stands at its boundary. */
+export interface Strike {
+  readonly signal: 'SIGKILL' | 'SIGSTOP';
+  /** By the name of the job; `entity` says at which of its entities. */
+  readonly at: Readonly<Record<string, { readonly boundary: Boundary; readonly entity?: string }>>;
 }
 
 export interface ReplicaJob extends Omit<DistributedCronOptions, 'name'> {
@@ -31,6 +59,12 @@ export type Step =
    * inside the call.
    */
   | { readonly call: string; readonly to: string; readonly inDoubt: 'park' | 'resend'; readonly before?: readonly Step[]; readonly after?: readonly Step[] }
+  /** A mail to the entity, outside the database. */
+  | { readonly mail: string }
+  /** An effect and the checkpoint that says so in one transaction, without a receipt. */
+  | { readonly page: string }
+  /** An effect and the run’s completion in one transaction. */
+  | { readonly finish: string }
   | { readonly pauseMs: number }
   /** Blocks the event loop. */
   | { readonly blockMs: number }

@@ -3,8 +3,10 @@ import { ReceiptService, type CronRun } from 'nestjs-distributed-cron';
 import { once } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { EntityManager } from 'typeorm';
+import { Boundaries } from './boundaries.js';
 import { Effects } from './effects.js';
 import { Freezer } from './freezer.js';
+import { Mails } from './mails.js';
 import { Parent } from './parent.js';
 import type { Step } from './settings.js';
 
@@ -16,6 +18,8 @@ export class Steps {
     private readonly effects: Effects,
     private readonly parent: Parent,
     private readonly freezer: Freezer,
+    private readonly mails: Mails,
+    private readonly boundaries: Boundaries,
   ) {}
 
   async take(steps: readonly Step[], run: CronRun, manager?: EntityManager): Promise<void> {
@@ -27,6 +31,9 @@ export class Steps {
     else if ('effect' in step) await this.effects.write(run, step.effect, manager);
     else if ('receipt' in step) await this.receipt(step.receipt, step.inside ?? [{ effect: step.receipt }], run);
     else if ('call' in step) await this.call(step, run);
+    else if ('mail' in step) await this.mails.send(run, step.mail);
+    else if ('page' in step) await this.page(step.page, run);
+    else if ('finish' in step) await this.finish(step.finish, run);
     else if ('pauseMs' in step) await pause(step.pauseMs);
     else if ('blockMs' in step) block(step.blockMs);
     else if ('fail' in step) throw new Error(step.fail);
@@ -47,7 +54,36 @@ export class Steps {
   }
 
   private async receipt(entity: string, inside: readonly Step[], run: CronRun): Promise<void> {
-    await this.receipts.once(entity, (manager) => this.take(inside, run, manager));
+    await this.boundaries.reach('before the effect', run, entity);
+    await this.receipts.once(entity, async (manager) => {
+      await this.boundaries.reach('inside the effect', run, entity);
+      await this.take(inside, run, manager);
+      await this.boundaries.reach('before its close', run, entity);
+      this.boundaries.atCommit('before its commit', manager, run, entity);
+    });
+    await this.boundaries.reach('after its commit', run, entity);
+  }
+
+  private async page(page: string, run: CronRun): Promise<void> {
+    const done = (await run.checkpoint.get<string[]>()) ?? [];
+    if (done.includes(page)) return;
+    const write = async (manager: EntityManager) => {
+      await this.effects.write(run, page, manager);
+      await this.boundaries.approach('before the step’s commit', run, page);
+      this.boundaries.atCommit('before the step’s commit', manager, run, page);
+    };
+    await run.transaction(write, { checkpoint: [...done, page] });
+    await this.boundaries.reach('after the step’s commit', run, page);
+  }
+
+  private async finish(entity: string, run: CronRun): Promise<void> {
+    const write = async (manager: EntityManager) => {
+      await this.effects.write(run, entity, manager);
+      await this.boundaries.approach('before the completing commit', run);
+      this.boundaries.atCommit('before the completing commit', manager, run);
+    };
+    await run.transaction(write, { complete: true });
+    await this.boundaries.reach('after the completing commit', run);
   }
 }
 
