@@ -15,18 +15,21 @@ import { JobRun } from './job-run.entity.js';
 import { JobRunStore } from './job-run.store.js';
 import { JobScheduleStore } from './job-schedule.store.js';
 import { ManualRunStore } from './manual-run.store.js';
+import { OccurrenceReceiptStore } from './occurrence-receipt.store.js';
 import { OverdueStore } from './overdue.store.js';
 import { OverrideStore } from './override.store.js';
 import { PartitionStore } from './partition.store.js';
 import { PauseStore } from './pause.store.js';
 import { ReaperStore } from './reaper.store.js';
 import { Receipt } from './receipt.entity.js';
+import { ReceiptBatchStore } from './receipt-batch.store.js';
 import { ReceiptStore } from './receipt.store.js';
 import { RunTimeJobStore } from './run-time-job.store.js';
 import { SchedulerDatabase } from './scheduler-database.js';
 import { SchemaStore } from './schema.store.js';
 import { SkipStore } from './skip.store.js';
 import { JOB_RUN_REPOSITORY, RECEIPT_REPOSITORY } from './store.tokens.js';
+import { StrictReceiptStore } from './strict-receipt.store.js';
 import { TakeOverStore } from './take-over.store.js';
 import { ToldStore } from './told.store.js';
 
@@ -39,6 +42,9 @@ export const STORE_PROVIDERS: Provider[] = [
     JobRunStore,
     ReaperStore,
     ReceiptStore,
+    ReceiptBatchStore,
+    StrictReceiptStore,
+    OccurrenceReceiptStore,
     BackfillStore,
     BackfillCancelStore,
     DeadLetterStore,
