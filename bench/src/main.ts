@@ -1,11 +1,12 @@
 import { parseArgs } from 'node:util';
 import { boot } from './boot.js';
 import { FULL, QUICK, type Benchmark } from './benchmark.js';
+import { receipts } from './receipts.js';
 import { judged, machine, sentence } from './report.js';
 import { schedules } from './schedules.js';
 import { tick } from './tick.js';
 
-const BENCHMARKS: readonly Benchmark[] = [schedules, boot, tick];
+const BENCHMARKS: readonly Benchmark[] = [schedules, boot, tick, receipts];
 
 const USAGE = `npm run bench -- [--only NAME]… [--json] [--quick]; NAME is ${BENCHMARKS.map(({ name }) => name).join(', ')}.`;
 

@@ -48,7 +48,7 @@ export async function problemWithDatabase(scheduler: SchedulerDatabase, target: 
     if (!theirs!.usable) {
       return `comes as role "${theirs!.role}", which may not write receipts: grant it usage on schema ${tables.schema}, and select, insert, update on ${tables.receipts} and ${tables.jobRuns}`;
     }
-    const [end] = await own<{ may: boolean }>(`select ${mayEndSessionsOf('oid')} as may from pg_roles where rolname = $1`, [theirs!.role]);
+    const [end] = await own<{ may: boolean }>(`select ${mayEndSessionsOf('theirs.oid')} as may from pg_roles theirs where rolname = $1`, [theirs!.role]);
     if (end?.may) return null;
     return (
       `comes as role "${theirs!.role}", whose sessions the scheduler’s role may not end: a process frozen in its transaction would hold its run for ever. ` +
