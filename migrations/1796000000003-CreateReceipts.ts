@@ -1,4 +1,5 @@
 import type { MigrationInterface, QueryRunner } from 'typeorm';
+import { createReceiptFences } from '../lib/store/receipt-fences.js';
 import { Tables } from '../lib/store/tables.js';
 
 /** Creates `receipts`, still without partitions, by default in the schema of the data source that runs it. */
@@ -7,8 +8,9 @@ export const createReceipts = (schema?: string) =>
     readonly name = 'CreateReceipts1796000000003';
 
     async up(queryRunner: QueryRunner): Promise<void> {
+      const tables = Tables.of(queryRunner, schema);
       await queryRunner.query(`
-        create table if not exists ${Tables.of(queryRunner, schema).receipts} (
+        create table if not exists ${tables.receipts} (
           entity          text        not null,
           effect          text        not null default 'default',
           job_name        text        not null,
@@ -22,9 +24,12 @@ export const createReceipts = (schema?: string) =>
           constraint receipts_once primary key (job_name, fire_time, entity, effect),
           constraint receipts_state_known check (state in ('done'))
         ) partition by range (fire_time)`);
+      for (const statement of createReceiptFences(tables)) await queryRunner.query(statement);
     }
 
     async down(queryRunner: QueryRunner): Promise<void> {
-      await queryRunner.query(`drop table if exists ${Tables.of(queryRunner, schema).receipts}`);
+      const { receipts, receiptMayBegin, receiptMayEnd } = Tables.of(queryRunner, schema);
+      await queryRunner.query(`drop table if exists ${receipts}`);
+      for (const fence of [receiptMayBegin, receiptMayEnd]) await queryRunner.query(`drop function if exists ${fence}`);
     }
   };

@@ -33,13 +33,13 @@ export class ReceiptScripts {
       run,
       fireTime,
       facts: () => ({ jobName, fireTime, attempt }),
-      opening: () => store.opening(owned, key, idempotency),
-      answerOf: (rows) => store.answerOf(rows),
+      opening: () => [store.opening(owned, key, idempotency)],
+      answerOf: ([opened], ask) => store.answerOf(opened!, ask, owned, key),
       async openStrictly(receipt: JoinedReceipt): Promise<ReceiptAnswer> {
         const [held] = await receipt.send([strict.holding(owned)]);
         if (held!.length === 0 || !(await strict.isOurs(owned))) return { kind: 'refused' };
         const [opened, kept] = await receipt.send([strict.writing(owned, key, idempotency), store.kept(owned, key)]);
-        return store.answerOf([[{ owned: true, opened: opened!.length === 1 }], kept!]);
+        return opened!.length === 1 ? { kind: 'opened' } : store.thereOf(kept!);
       },
       // A run that was held from the beginning is still ours at the end.
       closing: (result, strictly) => (strictly ? store.keeping(owned, key, result) : store.closing(owned, key, result)),
@@ -60,12 +60,12 @@ export class ReceiptScripts {
       opening: (own) => [
         ...(own ? [occurrences.bounding()] : []),
         occurrences.opening(run, key, instanceId, idempotencyKey(run, key.entity, key.effect)),
-        store.kept(run, key),
       ],
-      answerOf(rows): ReceiptAnswer {
-        const [[found], kept] = rows.slice(-2) as [[OccurrenceOpened], unknown[]];
-        attempt = found.attempt ?? 0;
-        return store.answerOf([[{ owned: found.attempt !== null, opened: found.opened }], kept]);
+      async answerOf(rows, ask): Promise<ReceiptAnswer> {
+        const [found] = rows.at(-1) as [OccurrenceOpened];
+        if (found.attempt === null) return { kind: 'refused' };
+        attempt = found.attempt;
+        return found.opened ? { kind: 'opened' } : store.thereOf(await ask(store.kept(run, key)));
       },
       closing: (result) => store.keeping(run, key, result),
       refused: () => new UnknownRunError(jobName, fireTime),

@@ -5,6 +5,7 @@ import { PartitionStore } from '../store/partition.store.js';
 import type { ReceiptAnswer, ReceiptKey } from '../store/receipt.store.js';
 import { inJoinedTransaction, type JoinedReceipt } from '../store/joined-transaction.js';
 import { inMergedTransaction } from '../store/merged-transaction.js';
+import { queryOn } from '../store/query.js';
 import { isRefusedClose } from '../store/refused-close.js';
 import type { Statement } from '../store/statement.js';
 import { againOnConflict } from './again.js';
@@ -31,7 +32,8 @@ export interface ReceiptScript {
   /** For what is told: known once the answer is read. */
   facts(): { readonly jobName: string; readonly fireTime: Date; readonly attempt: number };
   opening(own: boolean): readonly Statement[];
-  answerOf(rows: unknown[][]): ReceiptAnswer;
+  /** @param ask for what the rows do not say */
+  answerOf(rows: unknown[][], ask: (statement: Statement) => Promise<unknown[]>): Promise<ReceiptAnswer>;
   /** In a transaction whose snapshot may be older than the lease; undefined where there is no lease. */
   openStrictly?(receipt: JoinedReceipt): Promise<ReceiptAnswer>;
   closing(result: string | null, strict: boolean): readonly Statement[];
@@ -69,8 +71,9 @@ export class ReceiptWriter {
   private inOwn<Result>(script: ReceiptScript, effect: Effect<Result>, { dataSource, slots }: ReceiptPlace & { kind: 'own' }): Promise<OnceOutcome<Result>> {
     return againOnConflict(script.run, () =>
       slots.run(() =>
-        inMergedTransaction(dataSource, script.opening(true), async (manager, rows) => {
-          const there = this.thereOf<Result>(script, script.answerOf(rows));
+        inMergedTransaction(dataSource, script.opening(true), async (manager, rows, bounded) => {
+          const ask = ({ text, values }: Statement) => bounded(queryOn(manager)(text, [...values]));
+          const there = this.thereOf<Result>(script, await script.answerOf(rows, ask));
           if (there) return { closing: null, result: there };
           const result = await this.effectOf(script, effect, manager);
           return { closing: script.closing(storableJson(result), false), result: { applied: true, result } };
@@ -84,7 +87,8 @@ export class ReceiptWriter {
     return this.places.inTurn(manager, () =>
       inJoinedTransaction(manager, async (receipt): Promise<OnceOutcome<Result>> => {
         const strict = !receipt.readCommitted && script.openStrictly !== undefined;
-        const answer = strict ? await script.openStrictly!(receipt) : script.answerOf(await receipt.send(script.opening(false)));
+        const ask = async (statement: Statement) => (await receipt.send([statement]))[0]!;
+        const answer = strict ? await script.openStrictly!(receipt) : await script.answerOf(await receipt.send(script.opening(false)), ask);
         const there = this.thereOf<Result>(script, answer);
         if (there) return there;
         const result = await this.effectOf(script, effect, manager);

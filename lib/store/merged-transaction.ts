@@ -1,5 +1,5 @@
 import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
-import { PATIENCE_MS, orBreak } from './receipt-transaction.js';
+import { PATIENCE_MS, orBreak, type Bounded } from './receipt-transaction.js';
 import { sendTogether, type MessageClient, type Statement } from './statement.js';
 
 /** What became of a transaction's work: how it is ended, and its result. */
@@ -20,17 +20,17 @@ export interface MergedEnd<Result> {
 export async function inMergedTransaction<Result>(
   dataSource: DataSource,
   opening: readonly Statement[],
-  work: (manager: EntityManager, rows: unknown[][]) => Promise<MergedEnd<Result>>,
+  work: (manager: EntityManager, rows: unknown[][], bounded: Bounded) => Promise<MergedEnd<Result>>,
   patienceMs = PATIENCE_MS,
 ): Promise<Result> {
   const queryRunner = dataSource.createQueryRunner();
   try {
     const client = (await queryRunner.connect()) as MessageClient;
-    const bounded = <Answer>(statement: Promise<Answer>) => orBreak(client, statement, patienceMs);
+    const bounded: Bounded = (statement) => orBreak(client, statement, patienceMs);
     const ends = new MergedEnds(queryRunner, client);
     try {
       const rows = await bounded(ends.begin(opening));
-      const { closing, result } = await work(queryRunner.manager, rows);
+      const { closing, result } = await work(queryRunner.manager, rows, bounded);
       await bounded(closing === null ? queryRunner.rollbackTransaction() : ends.commit(closing));
       return result;
     } catch (error) {
@@ -86,7 +86,7 @@ class MergedEnds {
   private async end(): Promise<void> {
     if (!this.closing) throw new Error('An effect must leave its transaction open: it is committed with its receipt.');
     // A commit after a failed statement is a rollback without an error; a select is not.
-    await sendTogether(this.client, [...this.closing, 'select', 'commit']);
+    await sendTogether(this.client, [...(this.closing.length > 0 ? this.closing : ['select']), 'commit']);
     this.closing = null;
   }
 }

@@ -1,7 +1,6 @@
 import type { OwnedRun, RunKey } from '../domain/run.js';
 import { fenceOf } from './fence.js';
 import { queryOn, type Queryable } from './query.js';
-import { receiptLockKey } from './receipt-lock.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 import type { Statement } from './statement.js';
 
@@ -20,21 +19,15 @@ export class ReceiptBatchStore {
    * other and never in a circle.
    */
   opening(run: OwnedRun, effect: string, entries: readonly BatchEntry[]): Statement {
-    const { jobRuns, receipts, schema } = this.database.tables;
+    const { receipts, receiptMayBegin } = this.database.tables;
     const text = `
       with owned as materialized (
-        select pg_advisory_xact_lock_shared(${receiptLockKey(schema, 'job_name', 'fire_time', 'attempt')})
-        from   ${jobRuns}
-        where  job_name = $1
-        and    fire_time = $2
-        and    status = 'running'
-        and    attempt = $3
-        and    claimed_by = $4
-        and    lease_until > clock_timestamp()
+        select
+        where  ${receiptMayBegin}($1, $2, $3, $4)
       ),
       opened as (
         insert into ${receipts} (job_name, fire_time, attempt, claimed_by, entity, effect, idempotency_key)
-        select $1, $2, $3, $4, wanted.entity, $5, wanted.idempotency_key
+        select $1, $2::timestamptz, $3::integer, $4, wanted.entity, $5, wanted.idempotency_key
         from   owned
         cross  join unnest($6::text[], $7::text[]) as wanted (entity, idempotency_key)
         order  by wanted.entity collate "C"

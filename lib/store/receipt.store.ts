@@ -3,7 +3,6 @@ import type { OwnedRun, RunKey } from '../domain/run.js';
 import { fenceOf } from './fence.js';
 import { queryOn } from './query.js';
 import { orRefused } from './refused-close.js';
-import { receiptLockKey } from './receipt-lock.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 import type { Statement } from './statement.js';
 
@@ -22,12 +21,6 @@ export type ReceiptAnswer =
   /** The run is no longer ours. */
   | { readonly kind: 'refused' };
 
-/** What opening one answers. */
-interface Opened {
-  readonly owned: boolean;
-  readonly opened: boolean;
-}
-
 /** The statements of a receipt, in the transaction that also holds the effect. */
 export class ReceiptStore {
   constructor(private readonly database: SchedulerDatabase) {}
@@ -37,48 +30,36 @@ export class ReceiptStore {
    * The transaction can be told by its lock, taken before it may have to wait: whoever takes the run over ends it.
    */
   async open(manager: EntityManager, run: OwnedRun, key: ReceiptKey, idempotencyKey: string): Promise<ReceiptAnswer> {
+    const { text, values } = this.opening(run, key, idempotencyKey);
     const query = queryOn(manager);
-    const [opening, kept] = this.opening(run, key, idempotencyKey);
-    const opened = await query<Opened>(opening.text, [...opening.values]);
-    return this.answerOf([opened, opened[0]!.owned && !opened[0]!.opened ? await query(kept.text, [...kept.values]) : []]);
+    return this.answerOf(await query(text, [...values]), async ({ text: question, values: about }) => query(question, [...about]), run, key);
   }
 
-  /** What `open` asks, for whoever sends it together with something else: the second looks at what the first left as it was. */
-  opening(run: OwnedRun, key: ReceiptKey, idempotencyKey: string): [Statement, Statement] {
-    const { jobRuns, receipts, schema } = this.database.tables;
-    const opened = {
-      text: `
-       with owned as materialized (
-         select pg_advisory_xact_lock_shared(${receiptLockKey(schema, 'job_name', 'fire_time', 'attempt')})
-         from   ${jobRuns}
-         where  job_name = $1
-         and    fire_time = $2
-         and    status = 'running'
-         and    attempt = $3
-         and    claimed_by = $4
-         and    lease_until > clock_timestamp()
-       ),
-       opened as (
-         insert into ${receipts} (job_name, fire_time, attempt, claimed_by, entity, effect, idempotency_key)
-         select $1, $2, $3, $4, $5, $6, $7
-         from   owned
-         on conflict (job_name, fire_time, entity, effect) do nothing
-         returning 1
-       )
-       select exists (select from owned) as owned,
-              exists (select from opened) as opened`,
-      values: [...fenceOf(run), key.entity, key.effect, idempotencyKey],
-    };
-    return [opened, this.kept(run, key)];
+  /** What `open` asks first, for whoever sends it together with something else. */
+  opening(run: OwnedRun, key: ReceiptKey, idempotencyKey: string): Statement {
+    const { receipts, receiptMayBegin } = this.database.tables;
+    const text = `
+      insert into ${receipts} (job_name, fire_time, attempt, claimed_by, entity, effect, idempotency_key)
+      select $1, $2::timestamptz, $3::integer, $4, $5, $6, $7
+      where  ${receiptMayBegin}($1, $2, $3, $4)
+      on     conflict (job_name, fire_time, entity, effect) do nothing
+      returning entity`;
+    return { text, values: [...fenceOf(run), key.entity, key.effect, idempotencyKey] };
   }
 
-  /** Reads the rows of what `opening` asks. */
-  answerOf([opened, kept]: unknown[][]): ReceiptAnswer {
-    const [row] = opened as Opened[];
-    if (row!.opened) return { kind: 'opened' };
-    if (!row!.owned) return { kind: 'refused' };
-    const [there] = kept as { kept: boolean; result: unknown }[];
-    return { kind: 'there', result: there?.kept ? there.result : undefined };
+  /** Reads the rows of `opening`; where there are none, asks why. */
+  async answerOf(opened: unknown[], ask: (statement: Statement) => Promise<unknown[]>, run: OwnedRun, key: ReceiptKey): Promise<ReceiptAnswer> {
+    if (opened.length === 1) return { kind: 'opened' };
+    const { receiptMayBegin } = this.database.tables;
+    const [fence] = (await ask({ text: `select ${receiptMayBegin}($1, $2, $3, $4) as owned`, values: fenceOf(run) })) as [{ owned: boolean }];
+    if (!fence.owned) return { kind: 'refused' };
+    return this.thereOf(await ask(this.kept(run, key)));
+  }
+
+  /** Reads the rows of `kept`. */
+  thereOf([there]: unknown[]): ReceiptAnswer {
+    const { kept, result } = (there ?? { kept: false }) as { kept: boolean; result?: unknown };
+    return { kind: 'there', result: kept ? result : undefined };
   }
 
   /** Asks for the result that a receipt keeps. */
@@ -105,13 +86,13 @@ export class ReceiptStore {
   async close(manager: EntityManager, run: OwnedRun, key: ReceiptKey, result: string | null): Promise<boolean> {
     const query = queryOn(manager);
     for (const { text, values } of this.keeping(run, key, result)) await query(text, [...values]);
-    const { text, values } = this.holding(run);
-    return (await query(text, [...values])).length === 1;
+    const [row] = await query<{ owned: boolean }>(`select ${this.database.tables.receiptMayEnd}($1, $2, $3, $4) as owned`, fenceOf(run));
+    return row!.owned;
   }
 
   /** What `close` asks, for whoever sends it together with the commit: it fails when the run is no longer ours, see `isRefusedClose`. */
   closing(run: OwnedRun, key: ReceiptKey, result: string | null): Statement[] {
-    return [...this.keeping(run, key, result), orRefused(this.holding(run))];
+    return [...this.keeping(run, key, result), orRefused(`${this.database.tables.receiptMayEnd}($1, $2, $3, $4)`, fenceOf(run))];
   }
 
   /** Keeps what the effect returned; nothing to do for null. */
@@ -125,20 +106,5 @@ export class ReceiptStore {
       and    entity = $3
       and    effect = $4`;
     return [{ text, values: [run.jobName, run.fireTime.toISOString(), key.entity, key.effect, result] }];
-  }
-
-  /** One row while the run is ours, which then stays so until the transaction ends. */
-  holding(run: OwnedRun): Statement {
-    const text = `
-      select
-      from   ${this.database.tables.jobRuns}
-      where  job_name = $1
-      and    fire_time = $2
-      and    status = 'running'
-      and    attempt = $3
-      and    claimed_by = $4
-      and    lease_until > clock_timestamp()
-      for    key share`;
-    return { text, values: fenceOf(run) };
   }
 }

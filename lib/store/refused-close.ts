@@ -4,17 +4,11 @@ import type { Statement } from './statement.js';
 const REFUSED = 'nestjs-distributed-cron: the run is no longer ours';
 
 /**
- * A statement that fails where the given one finds no row: what follows it in the same message, the commit, is then not
+ * A statement that fails where the condition does not hold: what follows it in the same message, the commit, is then not
  * done. Its text is no number, and is read as one only then.
  */
-export function orRefused({ text, values }: Statement): Statement {
-  return {
-    text: `
-      with ours as materialized (${text})
-      select (case when count(*) = 0 then '${REFUSED}' else '1' end)::integer as ours
-      from   ours`,
-    values,
-  };
+export function orRefused(condition: string, values: Statement['values']): Statement {
+  return { text: `select (case when ${condition} then '1' else '${REFUSED}' end)::integer as ours`, values };
 }
 
 /** True for the failure of a statement made by `orRefused`. */

@@ -14,6 +14,9 @@ export class Tables {
   readonly jobBackfills: string;
   /** The function behind the triggers of `job_runs`. */
   readonly refuseMove: string;
+  /** The functions that every receipt asks whether its run is still owned: before its effect, and after it. */
+  readonly receiptMayBegin: string;
+  readonly receiptMayEnd: string;
 
   /** @param schema as configured, not quoted */
   constructor(readonly schema: string) {
@@ -27,6 +30,8 @@ export class Tables {
     this.keepHolds = this.qualify('job_schedule_keep_holds');
     this.jobBackfills = this.qualify('job_backfills');
     this.refuseMove = this.qualify('job_runs_refuse_move');
+    this.receiptMayBegin = this.qualify('receipts_may_begin');
+    this.receiptMayEnd = this.qualify('receipts_may_end');
   }
 
   /** The tables in the given schema, or in the default one of the data source that runs the statement. */
