@@ -13,7 +13,7 @@ function bench(...flags: string[]): Promise<{ code: number; output: string; erro
   });
 }
 
-it.each(['schedules', 'boot', 'tick'])('the benchmark "%s" runs, and prints a figure a line', async (name) => {
+it.each(['schedules', 'boot', 'tick', 'receipts'])('the benchmark "%s" runs, and prints a figure a line', async (name) => {
   const { code, output, errors } = await bench('--only', name, '--json', '--quick');
   expect({ code, errors }).toEqual({ code: 0, errors: expect.stringMatching(/Node\.js v\d+.*, load \d/) });
   const lines = output.trim().split('\n').map((line) => JSON.parse(line) as Record<string, unknown>);
@@ -31,5 +31,5 @@ it.each(['schedules', 'boot', 'tick'])('the benchmark "%s" runs, and prints a fi
 it('a benchmark that does not exist is refused with the names of those that do', async () => {
   const { code, output, errors } = await bench('--only', 'tock', '--json');
   expect({ code, output }).toEqual({ code: 1, output: '' });
-  expect(errors).toMatch(/no benchmark tock[^]*schedules, boot, tick/);
+  expect(errors).toMatch(/no benchmark tock[^]*schedules, boot, tick, receipts/);
 }, 90_000);

@@ -1,6 +1,8 @@
 import { DataSource, type EntityManager } from 'typeorm';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { InvalidOptionsError, LeaseLostError, NestedReceiptError, ReceiptTransactionError, type CronRun } from '../../lib/index.js';
+import { receiptLockKey } from '../../lib/store/receipt-lock.js';
+import { ReaperStore } from '../../lib/store/reaper.store.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { blocked } from '../support/gate.js';
 import { closeApps } from './support/apps.js';
@@ -272,35 +274,61 @@ describe('what is no place for a receipt', () => {
 
   it('a role that may not write receipts, or whose frozen sessions the scheduler could not end, is told what to grant', async () => {
     const id = database.url.slice(-8);
-    const as = async (role: string) => {
-      await database.query(`create role ${role} login password 'x'`);
+    const as = async (name: string) => {
+      await database.query(`create role ${name} login password 'x'`);
       const url = new URL(database.url);
-      [url.username, url.password] = [role, 'x'];
+      [url.username, url.password] = [name, 'x'];
       return url.href;
     };
-    const [scheduler, application] = [`scheduler_${id}`, `application_${id}`];
+    const [scheduler, role] = [`scheduler_${id}`, `application_${id}`];
     const schedulerUrl = await as(scheduler);
-    const applicationUrl = await as(application);
+    const applicationUrl = await as(role);
     await database.query(`create schema s authorization ${scheduler}`);
-    await database.query(`grant all on effects to ${application}`);
+    await database.query(`grant all on effects to ${role}`);
     const theirs = await source(applicationUrl).initialize();
     const own = { ...database, url: schedulerUrl };
     try {
-      await inRun(own, async ({ receipts }) => {
+      await inRun(own, async ({ receipts, run, app }) => {
         const once = () => receipts.once('a', write('a'), { in: theirs });
-        await expect(once()).rejects.toThrow(`comes as role "${application}", which may not write receipts: grant it usage on schema s`);
-        await database.query(`grant usage on schema s to ${application}`);
-        await database.query(`grant select, insert, update on s.receipts, s.job_runs to ${application}`);
+        await expect(once()).rejects.toThrow(`comes as role "${role}", which may not write receipts: grant it usage on schema s`);
+        await database.query(`grant usage on schema s to ${role}`);
+        await database.query(`grant select, insert, update on s.receipts, s.job_runs to ${role}`);
         await expect(once()).rejects.toThrow(/whose sessions the scheduler’s role may not end.*grant pg_signal_backend/);
         await database.query(`grant pg_signal_backend to ${scheduler}`);
         expect(await once()).toEqual({ applied: true, result: 'a' });
+
+        // Two sessions hold the receipt's lock when the lease ends: the reaper ends the one it may, and leaves a superuser's alone.
+        let letGo!: () => void;
+        const held = new Promise<void>((resolve) => (letGo = resolve));
+        const hold = async (manager: EntityManager, lock: () => Promise<unknown>, locked: () => void) => {
+          await lock();
+          locked();
+          await held;
+          await manager.query('select 1');
+        };
+        const key = receiptLockKey('s', '$1::text', '$2::timestamptz', '$3::text');
+        const frozen = (dataSource: DataSource, lock: (manager: EntityManager) => Promise<unknown>) => {
+          let outcome!: Promise<string>;
+          const locked = new Promise<void>((resolve) => {
+            outcome = dataSource.transaction((manager) => hold(manager, () => lock(manager), resolve)).then(() => 'committed', () => 'ended');
+          });
+          return locked.then(() => [outcome] as const);
+        };
+        const [application] = await frozen(theirs, (manager) => receipts.once('frozen', () => {}, { in: manager }));
+        const [superuser] = await frozen(mine, (manager) =>
+          manager.query(`select pg_advisory_xact_lock_shared(${key})`, [run.jobName, run.fireTime.toISOString(), '1']),
+        );
+        await database.query(`update s.job_runs set lease_until = clock_timestamp() where job_name = $1`, [run.jobName]);
+        expect(await app.get(ReaperStore).endStaleReceipts([run.jobName])).toBe(1);
+        letGo();
+        expect(await Promise.all([application, superuser])).toEqual(['ended', 'committed']);
       }, { schema: 's' });
     } finally {
       await theirs.destroy();
       await closeApps();
       await database.query('drop schema s cascade');
-      await database.query(`drop owned by ${scheduler}, ${application}`);
-      await database.query(`drop role ${scheduler}, ${application}`);
+      await database.query(`drop owned by ${scheduler}, ${role}`);
+      await database.query(`drop role ${scheduler}, ${role}`);
     }
   });
 

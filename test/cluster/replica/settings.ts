@@ -26,6 +26,8 @@ export type Step =
   | { readonly effect: string }
   /** The steps inside happen in the receipt's transaction; one effect for the entity when there are none. */
   | { readonly receipt: string; readonly inside?: readonly Step[] }
+  /** A receipt and an effect for each of so many entities, 100 to a transaction; those from `gateFrom` on stand at the gate "bulk" first. */
+  | { readonly bulk: number; readonly gateFrom?: number }
   | { readonly pauseMs: number }
   /** Blocks the event loop. */
   | { readonly blockMs: number }

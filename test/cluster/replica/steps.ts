@@ -26,6 +26,7 @@ export class Steps {
     if ('gate' in step) await this.take(await this.parent.passGate(step.gate, run), run, manager);
     else if ('effect' in step) await this.effects.write(run, step.effect, manager);
     else if ('receipt' in step) await this.receipt(step.receipt, step.inside ?? [{ effect: step.receipt }], run);
+    else if ('bulk' in step) await this.bulk(step.bulk, step.gateFrom ?? Infinity, run);
     else if ('pauseMs' in step) await pause(step.pauseMs);
     else if ('blockMs' in step) block(step.blockMs);
     else if ('fail' in step) throw new Error(step.fail);
@@ -35,6 +36,15 @@ export class Steps {
 
   private async receipt(entity: string, inside: readonly Step[], run: CronRun): Promise<void> {
     await this.receipts.once(entity, (manager) => this.take(inside, run, manager));
+  }
+
+  private async bulk(count: number, gateFrom: number, run: CronRun): Promise<void> {
+    const entities = Array.from({ length: count }, (_, index) => index);
+    const effect = async (batch: number[], manager: EntityManager) => {
+      await this.effects.writeAll(run, batch.map(String), manager);
+      if (batch.some((entity) => entity >= gateFrom)) await this.parent.passGate('bulk', run);
+    };
+    await this.receipts.onceBatch(entities, effect, { batch: 100, concurrency: 2 });
   }
 }
 
