@@ -28,8 +28,8 @@ export const createReceipts = (schema?: string) =>
     }
 
     async down(queryRunner: QueryRunner): Promise<void> {
-      const { receipts, receiptMayBegin, receiptMayEnd } = Tables.of(queryRunner, schema);
+      const { receipts, receiptMayBegin, receiptMayEnd, receiptBegin, receiptEnd } = Tables.of(queryRunner, schema);
       await queryRunner.query(`drop table if exists ${receipts}`);
-      for (const fence of [receiptMayBegin, receiptMayEnd]) await queryRunner.query(`drop function if exists ${fence}`);
+      for (const fence of [receiptBegin, receiptEnd, receiptMayBegin, receiptMayEnd]) await queryRunner.query(`drop function if exists ${fence}`);
     }
   };

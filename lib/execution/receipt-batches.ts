@@ -103,7 +103,7 @@ export class ReceiptBatches {
       const items = [...entries].filter(([entity]) => opened.has(entity)).map(([, item]) => item);
       if (items.length === 0) return { closing: null, result: 0 };
       await this.places.inside(key, manager, () => this.bypasses.watch(run.owned, key, manager, () => effect(items, manager)));
-      return { closing: this.receipts.closing(run.owned, key, null), result: items.length };
+      return { closing: [this.receipts.closing(run.owned, key, null)], result: items.length };
     });
   }
 }

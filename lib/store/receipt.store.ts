@@ -37,19 +37,13 @@ export class ReceiptStore {
 
   /** What `open` asks first, for whoever sends it together with something else. */
   opening(run: OwnedRun, key: ReceiptKey, idempotencyKey: string): Statement {
-    const { receipts, receiptMayBegin } = this.database.tables;
-    const text = `
-      insert into ${receipts} (job_name, fire_time, attempt, claimed_by, entity, effect, idempotency_key)
-      select $1, $2::timestamptz, $3::integer, $4, $5, $6, $7
-      where  ${receiptMayBegin}($1, $2, $3, $4)
-      on     conflict (job_name, fire_time, entity, effect) do nothing
-      returning entity`;
+    const text = `select ${this.database.tables.receiptBegin}($1, $2, $3, $4, $5, $6, $7) as opened`;
     return { text, values: [...fenceOf(run), key.entity, key.effect, idempotencyKey] };
   }
 
-  /** Reads the rows of `opening`; where there are none, asks why. */
+  /** Reads the rows of `opening`; where it was not opened, asks why. */
   async answerOf(opened: unknown[], ask: (statement: Statement) => Promise<unknown[]>, run: OwnedRun, key: ReceiptKey): Promise<ReceiptAnswer> {
-    if (opened.length === 1) return { kind: 'opened' };
+    if ((opened as [{ opened: boolean }])[0].opened) return { kind: 'opened' };
     const { receiptMayBegin } = this.database.tables;
     const [fence] = (await ask({ text: `select ${receiptMayBegin}($1, $2, $3, $4) as owned`, values: fenceOf(run) })) as [{ owned: boolean }];
     if (!fence.owned) return { kind: 'refused' };
@@ -84,15 +78,15 @@ export class ReceiptStore {
    * @returns false when the run is no longer ours: the transaction must be rolled back
    */
   async close(manager: EntityManager, run: OwnedRun, key: ReceiptKey, result: string | null): Promise<boolean> {
-    const query = queryOn(manager);
-    for (const { text, values } of this.keeping(run, key, result)) await query(text, [...values]);
-    const [row] = await query<{ owned: boolean }>(`select ${this.database.tables.receiptMayEnd}($1, $2, $3, $4) as owned`, fenceOf(run));
+    const { text, values } = this.ending(run, key, result);
+    const [row] = await queryOn(manager)<{ owned: boolean }>(`select ${text} as owned`, [...values]);
     return row!.owned;
   }
 
   /** What `close` asks, for whoever sends it together with the commit: it fails when the run is no longer ours, see `isRefusedClose`. */
-  closing(run: OwnedRun, key: ReceiptKey, result: string | null): Statement[] {
-    return [...this.keeping(run, key, result), orRefused(`${this.database.tables.receiptMayEnd}($1, $2, $3, $4)`, fenceOf(run))];
+  closing(run: OwnedRun, key: ReceiptKey, result: string | null): Statement {
+    const { text, values } = this.ending(run, key, result);
+    return orRefused(text, values);
   }
 
   /** Keeps what the effect returned; nothing to do for null. */
@@ -106,5 +100,9 @@ export class ReceiptStore {
       and    entity = $3
       and    effect = $4`;
     return [{ text, values: [run.jobName, run.fireTime.toISOString(), key.entity, key.effect, result] }];
+  }
+
+  private ending(run: OwnedRun, key: ReceiptKey, result: string | null): Statement {
+    return { text: `${this.database.tables.receiptEnd}($1, $2, $3, $4, $5, $6, $7)`, values: [...fenceOf(run), key.entity, key.effect, result] };
   }
 }

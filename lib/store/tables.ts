@@ -14,9 +14,12 @@ export class Tables {
   readonly jobBackfills: string;
   /** The function behind the triggers of `job_runs`. */
   readonly refuseMove: string;
-  /** The functions that every receipt asks whether its run is still owned: before its effect, and after it. */
+  /** The functions that say whether a run is still owned: before an effect, and after it. */
   readonly receiptMayBegin: string;
   readonly receiptMayEnd: string;
+  /** The functions that write one receipt, and end it, if the run is. */
+  readonly receiptBegin: string;
+  readonly receiptEnd: string;
 
   /** @param schema as configured, not quoted */
   constructor(readonly schema: string) {
@@ -32,6 +35,8 @@ export class Tables {
     this.refuseMove = this.qualify('job_runs_refuse_move');
     this.receiptMayBegin = this.qualify('receipts_may_begin');
     this.receiptMayEnd = this.qualify('receipts_may_end');
+    this.receiptBegin = this.qualify('receipts_begin');
+    this.receiptEnd = this.qualify('receipts_end');
   }
 
   /** The tables in the given schema, or in the default one of the data source that runs the statement. */

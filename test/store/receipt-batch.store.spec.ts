@@ -33,7 +33,7 @@ async function write(entities: string[], inside: (manager: EntityManager) => Pro
   return inMergedTransaction(source, [batches.opening(by, 'default', entries(...entities))], async (manager, [rows]) => {
     const opened = batches.openedOf(rows!);
     if (opened) await inside(manager);
-    return { closing: opened && stores.receipts.closing(by, { entity: entities[0]!, effect: 'default' }, null), result: opened && [...opened].sort() };
+    return { closing: opened && [stores.receipts.closing(by, { entity: entities[0]!, effect: 'default' }, null)], result: opened && [...opened].sort() };
   });
 }
 const receipts = () => stores.test.query('select entity, attempt, claimed_by, idempotency_key from receipts order by entity');
