@@ -36,10 +36,24 @@ export class ReceiptBulk {
   }
 
   async each<Item>(verb: 'onceEach' | 'onceBatch', given: Items<Item>, effect: BatchEffect<Item>, options: EachOptions<Item>): Promise<EachOutcome<Item>> {
-    const { effect: name = DEFAULT_EFFECT, run: which, in: where, ...read } = receiptOptions(verb, options);
+    const read = receiptOptions(verb, options);
+    const run = runFor(`ReceiptService.${verb}`, this.context, this.runs, read.run);
+    const work = this.all(verb, run, requireItems(given), effect, options, read);
+    if (run !== this.context.current) run.track(work);
+    return work;
+  }
+
+  private async all<Item>(
+    verb: 'onceEach' | 'onceBatch',
+    run: InFlightRun,
+    items: Items<Item>,
+    effect: BatchEffect<Item>,
+    options: EachOptions<Item>,
+    read: ReturnType<typeof receiptOptions<'onceEach'>>,
+  ): Promise<EachOutcome<Item>> {
+    const { effect: name = DEFAULT_EFFECT, in: where } = read;
     const { batch = DEFAULT_BATCH, concurrency = 1, maxFailures = DEFAULT_MAX_FAILURES, failures = 'throw' } = read;
-    const run = runFor(`ReceiptService.${verb}`, this.context, this.runs, which);
-    const chunks = chunksOf(requireItems(given), batch);
+    const chunks = chunksOf(items, batch);
     const keyOf = keysBy(options.key, name);
     const work = { run, name, effect, place: await this.place(verb, where, name) };
     const failed: FailedEffect<Item>[] = [];
@@ -49,7 +63,10 @@ export class ReceiptBulk {
     await inParallel(Math.min(concurrency, work.place.slots.count), chunks, async (chunk) => {
       run.signal.throwIfAborted();
       const entries = new Map<string, Item>();
-      for (const item of chunk) if (!entries.has(keyOf(item))) entries.set(keyOf(item), item);
+      for (const item of chunk) {
+        const entity = keyOf(item);
+        if (!entries.has(entity)) entries.set(entity, item);
+      }
       const done = await this.batches.write(work, entries, maxFailures - failed.length);
       applied += done.applied;
       skipped += done.skipped + chunk.length - entries.size;
