@@ -11,6 +11,7 @@ import { KnownJobs } from './discovery/known-jobs.js';
 import { INSTANCE_ID, SCHEDULER_OPTIONS, SCHEDULER_OPTIONS_INPUT } from './distributed-scheduler.tokens.js';
 import { MissingForRootError } from './errors/missing-for-root.error.js';
 import { SchedulerEvents } from './events/scheduler-events.js';
+import { BypassWatch } from './execution/bypass-watch.js';
 import { Cancellations } from './execution/cancellations.js';
 import { ClaimService } from './execution/claim.service.js';
 import { EndWriter } from './execution/end-writer.js';
@@ -21,6 +22,12 @@ import { HandOver } from './execution/hand-over.js';
 import { HeartbeatService } from './execution/heartbeat.service.js';
 import { IdempotencyKeys } from './execution/idempotency-keys.js';
 import { InFlightRuns } from './execution/in-flight-runs.js';
+import { ReceiptBatches } from './execution/receipt-batches.js';
+import { ReceiptBulk } from './execution/receipt-bulk.js';
+import { ReceiptPlaces } from './execution/receipt-places.js';
+import { ReceiptRefusals } from './execution/receipt-refusals.js';
+import { ReceiptScripts } from './execution/receipt-scripts.js';
+import { ReceiptWriter } from './execution/receipt-writer.js';
 import { ReceiptService } from './execution/receipt.service.js';
 import { RunContext } from './execution/run-context.js';
 import { LostClaims } from './execution/lost-claims.js';
@@ -109,6 +116,13 @@ const SERVICES: Provider[] = [
   KnownJobs,
   InFlightRuns,
   RunContext,
+  BypassWatch,
+  ReceiptPlaces,
+  ReceiptRefusals,
+  ReceiptScripts,
+  ReceiptWriter,
+  ReceiptBatches,
+  ReceiptBulk,
   RunEndings,
   EndWriter,
   IdempotencyKeys,

@@ -1,4 +1,5 @@
 import type { MigrationInterface, QueryRunner } from 'typeorm';
+import { createReceiptFences } from '../lib/store/receipt-fences.js';
 import { Tables } from '../lib/store/tables.js';
 
 /** Creates `receipts`, still without partitions, and `receipt_secret`, by default in the schema of the data source that runs it. */
@@ -40,11 +41,13 @@ export const createReceipts = (schema?: string) =>
           constraint receipt_secret_is_one check (is_one)
         )`);
       await queryRunner.query(`insert into ${tables.receiptSecret} default values on conflict do nothing`);
+      for (const statement of createReceiptFences(tables)) await queryRunner.query(statement);
     }
 
     async down(queryRunner: QueryRunner): Promise<void> {
       const tables = Tables.of(queryRunner, schema);
       await queryRunner.query(`drop table if exists ${tables.receiptSecret}`);
       await queryRunner.query(`drop table if exists ${tables.receipts}`);
+      for (const fence of [tables.receiptBegin, tables.receiptEnd, tables.receiptMayBegin, tables.receiptMayEnd]) await queryRunner.query(`drop function if exists ${fence}`);
     }
   };

@@ -71,6 +71,7 @@ export type SchedulerFact =
   | ({ readonly type: 'lease.lost'; readonly cause: LeaseLoss } & AttemptFacts)
   /** What a former owner wanted to write was refused by the fence. */
   | ({ readonly type: 'run.refused'; readonly write: 'completion' | 'failure' | 'release' | 'cancellation' } & AttemptFacts)
+  /** The effect happened; in a transaction of the application's, if that is committed. */
   | ({ readonly type: 'receipt.written'; readonly entity: string; readonly effect: string } & AttemptFacts)
   /** The effect was there already: it was not repeated. */
   | ({ readonly type: 'receipt.duplicate'; readonly entity: string; readonly effect: string } & AttemptFacts)
@@ -80,6 +81,10 @@ export type SchedulerFact =
   | ({ readonly type: 'effect.inDoubt'; readonly entity: string; readonly effect: string; readonly error: StoredError | null } & AttemptFacts)
   /** A call of an earlier attempt may have got through, and is made again under the same key. */
   | ({ readonly type: 'effect.resent'; readonly entity: string; readonly effect: string } & AttemptFacts)
+  /** A batch of effects: `applied` happened now, `skipped` had happened already. */
+  | ({ readonly type: 'receipts.written'; readonly effect: string; readonly applied: number; readonly skipped: number; readonly failed: number } & AttemptFacts)
+  /** In development, once for each effect of a job: it ended without a statement through its manager. */
+  | ({ readonly type: 'receipt.bypassed'; readonly entity: string; readonly effect: string } & AttemptFacts)
   /**
    * A job has another schedule on this instance than before, or something else of it changed: edited, renamed, or made at
    * run time. `was` is null for a new one, and where the schedule is the same; `updated` is true for the latter.

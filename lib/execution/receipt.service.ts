@@ -1,37 +1,41 @@
 import { Injectable } from '@nestjs/common';
-import type { EntityManager } from 'typeorm';
-import { DEFAULT_EFFECT } from '../domain/idempotency-key.js';
-import { storableJson } from '../domain/stored-json.js';
-import { InvalidEntityError } from '../errors/invalid-entity.error.js';
-import { LeaseLostError } from '../errors/lease-lost.error.js';
-import { MixedReceiptError } from '../errors/mixed-receipt.error.js';
+import type { CronRun } from '../domain/cron-run.js';
+import type { RunKey } from '../domain/run.js';
 import { NestedReceiptError } from '../errors/nested-receipt.error.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import { readExternalOptions, type OnceExternalOptions } from '../options/external-options.js';
-import { PartitionStore } from '../store/partition.store.js';
-import { ReceiptStore, type ReceiptKey } from '../store/receipt.store.js';
-import { inReceiptTransaction } from '../store/receipt-transaction.js';
+import { given, instant, knownAs } from '../options/operation-rules.js';
+import { receiptOptions } from '../options/receipt-options.js';
+import type { Items } from '../runtime/chunks.js';
 import { SchedulerDatabase } from '../store/scheduler-database.js';
+import type { BatchEffect, EachOptions, EachOutcome, EachEffect, KeyedOptions, PendingOptions } from './bulk-options.js';
 import { ExternalEffects, type ExternalCall, type ExternalOutcome } from './external-effects.js';
-import { IdempotencyKeys } from './idempotency-keys.js';
-import { InFlightRuns, type InFlightRun } from './in-flight-runs.js';
+import { runFor } from './given-run.js';
+import { InFlightRuns } from './in-flight-runs.js';
+import { ReceiptBulk } from './receipt-bulk.js';
+import { receiptKey, type EntityName } from './receipt-key.js';
+import type { ReceiptIn } from './receipt-places.js';
+import { ReceiptScripts } from './receipt-scripts.js';
+import { ReceiptWriter, type Effect, type OnceOutcome, type ReceiptScript } from './receipt-writer.js';
 import { RunContext } from './run-context.js';
 
-/** Writes through the manager: everything it does commits with the receipt, or not at all. */
-export type Effect<Result> = (manager: EntityManager) => Promise<Result> | Result;
-
-/** How an effect is told from others on its entity. */
-export interface OnceOptions {
+/** How an effect is told from others on its entity, and where it happens. */
+export interface OccurrenceOnceOptions {
   /** Tells several effects on one entity in one occurrence apart. @default 'default' */
   readonly effect?: string;
+  /**
+   * The application's `DataSource`: receipt and effect are one transaction there. Or an `EntityManager` in whose transaction
+   * both join: it commits them, or takes them back. It must lead to the database of the scheduler's tables.
+   * @default the connection that the scheduler was given for receipts
+   */
+  readonly in?: ReceiptIn;
 }
 
-/** What became of an effect. */
-export type OnceOutcome<Result> =
-  /** It happened now. */
-  | { readonly applied: true; readonly result: Result }
-  /** It had happened already. The result is what it returned then, as JSON (a `Date` is a text), if that was at most 64 kB. */
-  | { readonly applied: false; readonly result: Result | undefined };
+/** As for an occurrence, and which run it belongs to. */
+export interface OnceOptions extends OccurrenceOnceOptions {
+  /** The handler's run, for code that lost its context: an event listener, a pool. @default the run it is called in */
+  readonly run?: CronRun;
+}
 
 /** Makes effects in the database happen once for each entity in each occurrence, whatever is killed, frozen or retried. */
 @Injectable()
@@ -39,12 +43,12 @@ export class ReceiptService {
   constructor(
     private readonly context: RunContext,
     private readonly runs: InFlightRuns,
-    private readonly store: ReceiptStore,
-    private readonly partitions: PartitionStore,
+    private readonly scripts: ReceiptScripts,
+    private readonly writer: ReceiptWriter,
+    private readonly bulk: ReceiptBulk,
+    private readonly external: ExternalEffects,
     private readonly database: SchedulerDatabase,
     private readonly events: SchedulerEvents,
-    private readonly keys: IdempotencyKeys,
-    private readonly external: ExternalEffects,
   ) {}
 
   /**
@@ -52,13 +56,18 @@ export class ReceiptService {
    * from where it is called. Only what is written through the given manager is part of the transaction. When the run's
    * lease ends, the reaper ends the transaction, wherever its process is frozen.
    *
+   * In a transaction of its own, a deadlock or a serialization failure has the effect done again, a few times: what it did
+   * was taken back. In a transaction of yours, nothing is tried again, and every error comes as it is.
+   *
    * @param entity what the effect is for: a customer, an invoice
    * @throws OutsideRunError outside a handler, AfterRunError after its end
    * @throws InvalidEntityError when the entity has no name that can be stored
+   * @throws ReceiptTransactionError when `in` is no place for a receipt
+   * @throws NestedReceiptError inside another's effect, unless it joins that one's transaction
    * @throws LeaseLostError when the run is no longer this process'; nothing was written
    */
-  once<Result>(entity: string | number | bigint, effect: Effect<Result>, options: OnceOptions = {}): Promise<OnceOutcome<Result>> {
-    const work = this.write(entity, effect, options);
+  once<Result>(entity: EntityName, effect: Effect<Result>, options: OnceOptions = {}): Promise<OnceOutcome<Result>> {
+    const work = this.ofRun(entity, effect, options);
     this.context.current?.track(work);
     return work;
   }
@@ -77,69 +86,87 @@ export class ReceiptService {
    * @throws InvalidOptionsError, InvalidEntityError; MixedReceiptError when `once` has a receipt of the same entity and effect
    * @throws LeaseLostError when the run is no longer this process'; the answer of a call under way is kept all the same
    */
-  onceExternal<Answer>(entity: string | number | bigint, call: ExternalCall<Answer>, options: OnceExternalOptions): Promise<ExternalOutcome<Answer>> {
+  onceExternal<Answer>(entity: EntityName, call: ExternalCall<Answer>, options: OnceExternalOptions): Promise<ExternalOutcome<Answer>> {
     const work = this.send(entity, call, options);
     this.context.current?.track(work);
     return work;
   }
 
-  private async send<Answer>(entity: string | number | bigint, call: ExternalCall<Answer>, options: OnceExternalOptions): Promise<ExternalOutcome<Answer>> {
+  /**
+   * Like `once`, for code that finishes something of an occurrence without being its handler: an HTTP request, a consumer.
+   * The effect happens once, also beside handlers that do the same. It is not tied to a lease: it is accepted whatever
+   * becomes of the run, so nothing but the receipt keeps it from happening after the run was cancelled or has ended.
+   *
+   * @param run job name and exact fire time, as `CronRun` has them
+   * @throws UnknownRunError when there is no such occurrence; and as `once` does
+   */
+  async onceForOccurrence<Result>(run: RunKey, entity: EntityName, effect: Effect<Result>, options: OccurrenceOnceOptions = {}): Promise<OnceOutcome<Result>> {
+    const { effect: name, in: where } = receiptOptions('onceForOccurrence', options);
+    const jobName = given(run?.jobName, knownAs, 'onceForOccurrence: jobName');
+    const fireTime = given(run.fireTime, instant, 'onceForOccurrence: fireTime');
+    const script = this.scripts.ofOccurrence({ jobName, fireTime }, receiptKey(entity, name));
+    return this.told(script, await this.writer.write(script, effect, where));
+  }
+
+  /**
+   * Those of the entities that have no receipt yet in this occurrence, in their order; asked for a thousand at a time, so
+   * that their number takes no memory. An entity that is given twice comes twice. Throws the signal's reason between two
+   * thousands once the run is told to stop.
+   *
+   * @throws OutsideRunError, AfterRunError, InvalidEntityError
+   */
+  pending<Item>(items: Items<Item>, ...[options]: KeyedOptions<Item, PendingOptions<Item>>): AsyncIterableIterator<Item> {
+    return this.bulk.pending(items, options ?? {});
+  }
+
+  /**
+   * `once` for very many entities: so many of them to a transaction, whose receipts are one statement. An effect that
+   * throws takes back only its batch, whose entities are then done one by one, so that one does not stop the others. What
+   * effects return is not kept. Stops between batches when the run is told to.
+   *
+   * @throws EffectsFailedError at the end when some failed, so that the next attempt does those
+   * @throws InvalidOptionsError, OutsideRunError, AfterRunError, InvalidEntityError, ReceiptTransactionError, NestedReceiptError, LeaseLostError
+   */
+  onceEach<Item>(items: Items<Item>, effect: EachEffect<Item>, ...[options]: KeyedOptions<Item, EachOptions<Item>>): Promise<EachOutcome<Item>> {
+    const one: BatchEffect<Item> = async (batch, manager) => {
+      for (const item of batch) await effect(item, manager);
+    };
+    return this.many('onceEach', items, one, options);
+  }
+
+  /** Like `onceEach`, with one call for all entities of a batch that are to be done: for a single `insert` of many rows. */
+  onceBatch<Item>(items: Items<Item>, effect: BatchEffect<Item>, ...[options]: KeyedOptions<Item, EachOptions<Item>>): Promise<EachOutcome<Item>> {
+    return this.many('onceBatch', items, effect, options);
+  }
+
+  private many<Item>(verb: 'onceEach' | 'onceBatch', items: Items<Item>, effect: BatchEffect<Item>, options: EachOptions<Item> = {}): Promise<EachOutcome<Item>> {
+    const work = this.bulk.each(verb, items, effect, options);
+    this.context.current?.track(work);
+    return work;
+  }
+
+  private async ofRun<Result>(entity: EntityName, effect: Effect<Result>, options: OnceOptions): Promise<OnceOutcome<Result>> {
+    const { effect: name, in: where, run: which } = receiptOptions('once', options);
+    const run = runFor('ReceiptService.once', this.context, this.runs, which);
+    const key = receiptKey(entity, name);
+    if (run.leaseLost) throw run.leaseLost;
+    const script = this.scripts.ofRun(run, key);
+    const work = this.writer.write(script, effect, where);
+    if (run !== this.context.current) run.track(work);
+    return this.told(script, await work);
+  }
+
+  private async send<Answer>(entity: EntityName, call: ExternalCall<Answer>, options: OnceExternalOptions): Promise<ExternalOutcome<Answer>> {
     const run = this.context.require('ReceiptService.onceExternal');
     const { effect, inDoubt: policy, notDone } = readExternalOptions(options);
-    const key = receiptKey(entity, { effect });
-    const outer = this.context.openTransaction.getStore();
-    if (outer !== undefined) throw new NestedReceiptError(outer, `ReceiptService.onceExternal("${key.entity}")`);
+    const key = receiptKey(entity, effect);
+    const outer = this.context.transaction;
+    if (outer) throw new NestedReceiptError(outer.name, `ReceiptService.onceExternal("${key.entity}")`);
     return run.whileOurs(this.external.once(run, key, { call, policy, notDone, slots: this.database.slots }));
   }
 
-  private async write<Result>(entity: string | number | bigint, effect: Effect<Result>, options: OnceOptions): Promise<OnceOutcome<Result>> {
-    const run = this.context.require('ReceiptService.once');
-    const key = receiptKey(entity, options);
-    const outer = this.context.openTransaction.getStore();
-    if (outer !== undefined) throw new NestedReceiptError(outer, `ReceiptService.once("${key.entity}")`);
-    if (run.leaseLost) throw run.leaseLost;
-    const outcome = await this.partitions.makingSure(
-      () => [run.owned.fireTime],
-      () => this.context.openTransaction.run(`once("${key.entity}")`, () => run.whileOurs(this.database.slots.run(() => this.transact(run, key, effect)))),
-    );
-    const { jobName, fireTime, attempt } = run.owned;
-    this.events.emit({ type: outcome.applied ? 'receipt.written' : 'receipt.duplicate', jobName, fireTime, attempt, ...key });
+  private told<Result>({ key, facts }: ReceiptScript, outcome: OnceOutcome<Result>): OnceOutcome<Result> {
+    this.events.emit({ type: outcome.applied ? 'receipt.written' : 'receipt.duplicate', ...facts(), ...key });
     return outcome;
   }
-
-  private async transact<Result>(run: InFlightRun, key: ReceiptKey, effect: Effect<Result>): Promise<OnceOutcome<Result>> {
-    const dataSource = await this.database.receipts();
-    return inReceiptTransaction(dataSource, async (manager, bounded): Promise<OnceOutcome<Result>> => {
-      const answer = await bounded(this.store.open(manager, run.owned, key, this.keys.of(run.owned, key.entity, key.effect)));
-      if (answer.kind === 'there') return { applied: false, result: answer.result as Result | undefined };
-      if (answer.kind === 'external') throw new MixedReceiptError(key.entity, key.effect, 'onceExternal');
-      if (answer.kind === 'refused') throw this.refused(run, key);
-      const result = await effect(manager);
-      // Whoever lost the run while the effect was under way must not commit it.
-      if (!(await bounded(this.store.close(manager, run.owned, key, storableJson(result))))) throw this.refused(run, key);
-      return { applied: true, result };
-    });
-  }
-
-  private refused(run: InFlightRun, key: ReceiptKey): LeaseLostError {
-    const { jobName, fireTime, attempt } = run.owned;
-    this.events.emit({ type: 'receipt.refused', jobName, fireTime, attempt, ...key });
-    this.runs.lose(run, 'taken over');
-    return run.leaseLost ?? new LeaseLostError(run.owned, 'taken over');
-  }
-}
-
-function receiptKey(entity: unknown, { effect = DEFAULT_EFFECT }: OnceOptions): ReceiptKey {
-  return { entity: nameOf('entity', entity), effect: nameOf('effect', effect) };
-}
-
-/** What an index row holds of each, in bytes. */
-const MOST_BYTES = { entity: 1_000, effect: 500 };
-
-/** A missing property read as the text "undefined" would make all entities one; so would half a surrogate pair. */
-function nameOf(what: 'entity' | 'effect', given: unknown): string {
-  const named = typeof given === 'bigint' || (typeof given === 'number' && Number.isFinite(given)) ? String(given) : given;
-  const usable = typeof named === 'string' && named !== '' && Buffer.byteLength(named) <= MOST_BYTES[what] && !named.includes('\u0000') && named.isWellFormed();
-  if (!usable) throw new InvalidEntityError(what, given, MOST_BYTES[what]);
-  return named;
 }

@@ -2,14 +2,25 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { Injectable } from '@nestjs/common';
 import { AfterRunError } from '../errors/after-run.error.js';
 import { OutsideRunError } from '../errors/outside-run.error.js';
+import type { ReceiptKey } from '../store/receipt.store.js';
 import type { InFlightRun } from './in-flight-runs.js';
+
+/** A transaction that code is inside of. */
+export interface OpenTransaction {
+  /** As it is written in code. */
+  readonly name: string;
+  /** What its statements go through: the manager's query runner. */
+  readonly connection: unknown;
+  /** Of the receipt it is for; null for none. */
+  readonly key: ReceiptKey | null;
+  readonly around: OpenTransaction | undefined;
+}
 
 /** Which run the code that asks belongs to, without passing it along. */
 @Injectable()
 export class RunContext {
   private readonly storage = new AsyncLocalStorage<InFlightRun>();
-  /** The transaction that the code is inside of, as it is written in code. */
-  readonly openTransaction = new AsyncLocalStorage<string>();
+  private readonly transactions = new AsyncLocalStorage<OpenTransaction>();
 
   /** Everything the work awaits belongs to the run. */
   enter<Result>(run: InFlightRun, work: () => Promise<Result>): Promise<Result> {
@@ -20,6 +31,16 @@ export class RunContext {
   get current(): InFlightRun | undefined {
     const run = this.storage.getStore();
     return run?.ended ? undefined : run;
+  }
+
+  /** The transaction that the code here is inside of; undefined outside of one. */
+  get transaction(): OpenTransaction | undefined {
+    return this.transactions.getStore();
+  }
+
+  /** What the work calls knows which transaction is around it. */
+  inTransaction<Result>(transaction: Omit<OpenTransaction, 'around'>, work: () => Result): Result {
+    return this.transactions.run({ ...transaction, around: this.transaction }, work);
   }
 
   /**

@@ -45,12 +45,14 @@ export class RunStepsService {
   ): Promise<Result> {
     requireUnderWay(TRANSACTION, run);
     const plan = readTransactionOptions(options, TRANSACTION);
-    const outer = this.context.openTransaction.getStore();
-    if (outer !== undefined) throw new NestedReceiptError(outer, TRANSACTION);
+    const outer = this.context.transaction;
+    if (outer) throw new NestedReceiptError(outer.name, TRANSACTION);
+    const inside: TransactionWork<Result> = (manager) =>
+      this.context.inTransaction({ name: 'run.transaction', connection: manager.queryRunner, key: null }, () => work(manager));
     const transaction = new RunTransaction<Result>(this.store, run, plan, () => this.lose(run), () => this.beginCompletion(TRANSACTION, run, 1));
     const execute = async () => {
       try {
-        return await transaction.execute(plan.in ?? (await this.database.receipts()), work);
+        return await transaction.execute(plan.in ?? (await this.database.receipts()), inside);
       } catch (error) {
         const { prepared } = transaction;
         if (prepared?.checkpoint != null) checkpoint.wrote(undefined);
@@ -59,7 +61,7 @@ export class RunStepsService {
       }
     };
     const whole = async () => {
-      const committed = await this.context.openTransaction.run('run.transaction', () => (plan.in ? execute() : this.database.slots.run(execute)));
+      const committed = await (plan.in ? execute() : this.database.slots.run(execute));
       if (committed.checkpoint !== null) checkpoint.wrote(committed.checkpoint);
       if (plan.complete) this.completed(run);
       return committed.result;

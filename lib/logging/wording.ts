@@ -79,6 +79,18 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
       return { level: 'warn', text: `${run(event)} attempt ${event.attempt}: its ${event.write} was refused, the run is no longer ours` };
     case 'receipt.duplicate':
       return { level: 'debug', text: `${run(event)} ${event.entity} (${event.effect}) was done already` };
+    case 'receipts.written':
+      return {
+        level: event.failed > 0 ? 'warn' : 'debug',
+        text: `${run(event)} attempt ${event.attempt}: ${count(event.applied, 'effect')} (${event.effect}) done, ${event.skipped} done before, ${event.failed} failed`,
+      };
+    case 'receipt.bypassed':
+      return {
+        level: 'warn',
+        text:
+          `${event.jobName}: the effect of a receipt (${event.effect}) ended without a statement through its manager, first for ${event.entity}. What it wrote with a ` +
+          'repository or another connection is not in the receipt’s transaction and is not taken back with it: use manager.getRepository(…). Told in development only',
+      };
     case 'receipt.refused':
       return { level: 'warn', text: `${run(event)} attempt ${event.attempt}: the receipt for ${event.entity} (${event.effect}) was refused, the run is no longer ours` };
     case 'effect.inDoubt':

@@ -3,7 +3,7 @@ export class Slots {
   private readonly waiting: (() => void)[] = [];
   private taken = 0;
 
-  constructor(private readonly count: number) {}
+  constructor(readonly count: number) {}
 
   async run<Result>(work: () => Promise<Result>): Promise<Result> {
     if (this.taken >= this.count) await new Promise<void>((resolve) => this.waiting.push(resolve));

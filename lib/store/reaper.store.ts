@@ -3,6 +3,7 @@ import type { RunKey, RunTrigger } from '../domain/run.js';
 import { isOff } from './flag-off.js';
 import { isHeld } from './held.js';
 import { isRemoved, removedJobs } from './is-removed.js';
+import { mayEndSessionsOf } from './may-end-session.js';
 import { queryOn, type Query } from './query.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 import type { WaitingRun } from './claim.store.js';
@@ -117,7 +118,7 @@ export class ReaperStore {
        select pg_terminate_backend(held.pid)
        from   pg_locks held
        join   stale on stale.key = (held.classid::bigint << 32) | held.objid::bigint
-       join   pg_stat_activity backend on backend.pid = held.pid and backend.usename = current_user
+       join   pg_stat_activity backend on backend.pid = held.pid and ${mayEndSessionsOf('backend.usesysid')}
        where  held.locktype = 'advisory'
        and    held.objsubid = 1
        and    held.granted

@@ -2,7 +2,7 @@ import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
 import { breakConnection } from './break-connection.js';
 
 /** How long an answer to a statement of the receipt's own is waited for, in milliseconds; it may have to wait for another receipt. */
-const PATIENCE_MS = 30_000;
+export const PATIENCE_MS = 30_000;
 
 /** Waits for a statement of the receipt's own. */
 export type Bounded = <Result>(statement: Promise<Result>) => Promise<Result>;
@@ -45,7 +45,8 @@ export async function onReceiptConnection<Result>(
   }
 }
 
-async function orBreak<Result>(client: unknown, statement: Promise<Result>, patienceMs: number): Promise<Result> {
+/** Waits for the statement, and breaks the connection when its answer does not come. */
+export async function orBreak<Result>(client: unknown, statement: Promise<Result>, patienceMs: number): Promise<Result> {
   const impatience = setTimeout(() => {
     breakConnection(client, new Error(`The database gave a receipt no answer for ${patienceMs / 1_000} s.`));
   }, patienceMs);

@@ -1,9 +1,10 @@
 import type { EntityManager } from 'typeorm';
-import type { OwnedRun } from '../domain/run.js';
+import type { OwnedRun, RunKey } from '../domain/run.js';
 import { fenceOf } from './fence.js';
 import { queryOn } from './query.js';
-import { receiptLockKey } from './receipt-lock.js';
+import { orRefused } from './refused-close.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
+import type { Statement } from './statement.js';
 
 /** What a receipt stands for within its run. */
 export interface ReceiptKey {
@@ -31,43 +32,45 @@ export class ReceiptStore {
    * The transaction can be told by its lock, taken before it may have to wait: whoever takes the run over ends it.
    */
   async open(manager: EntityManager, run: OwnedRun, key: ReceiptKey, idempotencyKey: string): Promise<ReceiptAnswer> {
-    const { jobRuns, receipts } = this.database.tables;
+    const { text, values } = this.opening(run, key, idempotencyKey);
     const query = queryOn(manager);
-    const [row] = await query<{ owned: boolean; opened: boolean }>(
-      `with owned as materialized (
-         select pg_advisory_xact_lock_shared(${receiptLockKey(this.database.tables.schema, 'job_name', 'fire_time', 'attempt')})
-         from   ${jobRuns}
-         where  job_name = $1
-         and    fire_time = $2
-         and    status = 'running'
-         and    attempt = $3
-         and    claimed_by = $4
-         and    lease_until > clock_timestamp()
-       ),
-       opened as (
-         insert into ${receipts} (job_name, fire_time, attempt, claimed_by, entity, effect, idempotency_key)
-         select $1, $2, $3, $4, $5, $6, $7
-         from   owned
-         on conflict (job_name, fire_time, entity, effect) do nothing
-         returning 1
-       )
-       select exists (select from owned) as owned,
-              exists (select from opened) as opened`,
-      [...fenceOf(run), key.entity, key.effect, idempotencyKey],
-    );
-    if (row!.opened) return { kind: 'opened' };
-    if (!row!.owned) return { kind: 'refused' };
-    const [there] = await query<{ kept: boolean; result: unknown; external: boolean }>(
-      `select result is not null as kept, result, opened_at is not null as external
-       from   ${receipts}
+    return this.answerOf(await query(text, [...values]), async ({ text: question, values: about }) => query(question, [...about]), run, key);
+  }
+
+  /** What `open` asks first, for whoever sends it together with something else. */
+  opening(run: OwnedRun, key: ReceiptKey, idempotencyKey: string): Statement {
+    const text = `select ${this.database.tables.receiptBegin}($1, $2, $3, $4, $5, $6, $7) as opened`;
+    return { text, values: [...fenceOf(run), key.entity, key.effect, idempotencyKey] };
+  }
+
+  /** Reads the rows of `opening`; where it was not opened, asks why. */
+  async answerOf(opened: unknown[], ask: (statement: Statement) => Promise<unknown[]>, run: OwnedRun, key: ReceiptKey): Promise<ReceiptAnswer> {
+    if ((opened as [{ opened: boolean }])[0].opened) return { kind: 'opened' };
+    const { receiptMayBegin } = this.database.tables;
+    const [fence] = (await ask({ text: `select ${receiptMayBegin}($1, $2, $3, $4) as owned`, values: fenceOf(run) })) as [{ owned: boolean }];
+    if (!fence.owned) return { kind: 'refused' };
+    return this.thereOf(await ask(this.kept(run, key)));
+  }
+
+  /** Reads the rows of `kept`. */
+  thereOf([there]: unknown[]): ReceiptAnswer {
+    const { kept, external, result } = (there ?? { kept: false, external: false }) as { kept: boolean; external: boolean; result?: unknown };
+    if (external) return { kind: 'external' };
+    return { kind: 'there', result: kept ? result : undefined };
+  }
+
+  /** Asks for the result that a receipt keeps, and whether it is one of a call outside the database. */
+  kept(run: RunKey, key: ReceiptKey): Statement {
+    return {
+      text: `
+       select result is not null as kept, result, opened_at is not null as external
+       from   ${this.database.tables.receipts}
        where  job_name = $1
        and    fire_time = $2
        and    entity = $3
        and    effect = $4`,
-      [run.jobName, run.fireTime.toISOString(), key.entity, key.effect],
-    );
-    if (there?.external) return { kind: 'external' };
-    return { kind: 'there', result: there?.kept ? there.result : undefined };
+      values: [run.jobName, run.fireTime.toISOString(), key.entity, key.effect],
+    };
   }
 
   /**
@@ -78,31 +81,31 @@ export class ReceiptStore {
    * @returns false when the run is no longer ours: the transaction must be rolled back
    */
   async close(manager: EntityManager, run: OwnedRun, key: ReceiptKey, result: string | null): Promise<boolean> {
-    const { jobRuns, receipts } = this.database.tables;
-    const query = queryOn(manager);
-    if (result !== null) {
-      await query(
-        `update ${receipts}
-         set    result = $5::jsonb
-         where  job_name = $1
-         and    fire_time = $2
-         and    entity = $3
-         and    effect = $4`,
-        [run.jobName, run.fireTime.toISOString(), key.entity, key.effect, result],
-      );
-    }
-    const owned = await query(
-      `select
-       from   ${jobRuns}
-       where  job_name = $1
-       and    fire_time = $2
-       and    status = 'running'
-       and    attempt = $3
-       and    claimed_by = $4
-       and    lease_until > clock_timestamp()
-       for    key share`,
-      fenceOf(run),
-    );
-    return owned.length === 1;
+    const { text, values } = this.ending(run, key, result);
+    const [row] = await queryOn(manager)<{ owned: boolean }>(`select ${text} as owned`, [...values]);
+    return row!.owned;
+  }
+
+  /** What `close` asks, for whoever sends it together with the commit: it fails when the run is no longer ours, see `isRefusedClose`. */
+  closing(run: OwnedRun, key: ReceiptKey, result: string | null): Statement {
+    const { text, values } = this.ending(run, key, result);
+    return orRefused(text, values);
+  }
+
+  /** Keeps what the effect returned; nothing to do for null. */
+  keeping(run: RunKey, key: ReceiptKey, result: string | null): Statement[] {
+    if (result === null) return [];
+    const text = `
+      update ${this.database.tables.receipts}
+      set    result = $5::jsonb
+      where  job_name = $1
+      and    fire_time = $2
+      and    entity = $3
+      and    effect = $4`;
+    return [{ text, values: [run.jobName, run.fireTime.toISOString(), key.entity, key.effect, result] }];
+  }
+
+  private ending(run: OwnedRun, key: ReceiptKey, result: string | null): Statement {
+    return { text: `${this.database.tables.receiptEnd}($1, $2, $3, $4, $5, $6, $7)`, values: [...fenceOf(run), key.entity, key.effect, result] };
   }
 }

@@ -1,12 +1,13 @@
 interface PostgresError {
   code?: string;
+  message?: string;
   severity?: string;
   constraint?: string;
   table?: string;
 }
 
 /** PostgreSQL's own error, however TypeORM wrapped it; empty when it is none. */
-function postgresError(error: unknown): PostgresError {
+export function postgresError(error: unknown): PostgresError {
   if (typeof error !== 'object' || error === null) return {};
   const { driverError } = error as { driverError?: PostgresError };
   return driverError ?? (error as PostgresError);
@@ -30,4 +31,10 @@ export function isMissingTable(error: unknown): boolean {
 /** True when the server answered that the statement failed: nothing of it is done. After a broken or silent line nobody knows. */
 export function isRefusal(error: unknown): boolean {
   return postgresError(error).severity === 'ERROR';
+}
+
+/** A deadlock or a serialization failure: the transaction did nothing, and may do better next time. */
+export function isConflict(error: unknown): boolean {
+  const { code } = postgresError(error);
+  return code === '40001' || code === '40P01';
 }

@@ -18,6 +18,7 @@ import { JobRun } from './job-run.entity.js';
 import { JobRunStore } from './job-run.store.js';
 import { JobScheduleStore } from './job-schedule.store.js';
 import { ManualRunStore } from './manual-run.store.js';
+import { OccurrenceReceiptStore } from './occurrence-receipt.store.js';
 import { OverdueStore } from './overdue.store.js';
 import { OverrideStore } from './override.store.js';
 import { PartitionStore } from './partition.store.js';
@@ -25,6 +26,7 @@ import { PauseStore } from './pause.store.js';
 import { ReaperStore } from './reaper.store.js';
 import { PruneStore } from './prune.store.js';
 import { Receipt } from './receipt.entity.js';
+import { ReceiptBatchStore } from './receipt-batch.store.js';
 import { ReceiptSecretStore } from './receipt-secret.store.js';
 import { ReceiptStore } from './receipt.store.js';
 import { RunEndsStore } from './run-ends.store.js';
@@ -34,6 +36,7 @@ import { SchemaStore } from './schema.store.js';
 import { SkipStore } from './skip.store.js';
 import { StepStore } from './step.store.js';
 import { JOB_RUN_REPOSITORY, RECEIPT_REPOSITORY } from './store.tokens.js';
+import { StrictReceiptStore } from './strict-receipt.store.js';
 import { TakeOverStore } from './take-over.store.js';
 import { ToldStore } from './told.store.js';
 
@@ -51,6 +54,9 @@ export const STORE_PROVIDERS: Provider[] = [
     ExternalReceiptStore,
     InDoubtStore,
     StepStore,
+    ReceiptBatchStore,
+    StrictReceiptStore,
+    OccurrenceReceiptStore,
     BackfillStore,
     BackfillCancelStore,
     DeadLetterStore,

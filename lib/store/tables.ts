@@ -18,6 +18,12 @@ export class Tables {
   readonly refuseMove: string;
   /** The channel on which instances wake each other up. */
   readonly wakeUps: string;
+  /** The functions that say whether a run is still owned: before an effect, and after it. */
+  readonly receiptMayBegin: string;
+  readonly receiptMayEnd: string;
+  /** The functions that write one receipt, and end it, if the run is. */
+  readonly receiptBegin: string;
+  readonly receiptEnd: string;
 
   /** @param schema as configured, not quoted */
   constructor(readonly schema: string) {
@@ -33,6 +39,10 @@ export class Tables {
     this.jobBackfills = this.qualify('job_backfills');
     this.refuseMove = this.qualify('job_runs_refuse_move');
     this.wakeUps = wakeUpChannel(schema);
+    this.receiptMayBegin = this.qualify('receipts_may_begin');
+    this.receiptMayEnd = this.qualify('receipts_may_end');
+    this.receiptBegin = this.qualify('receipts_begin');
+    this.receiptEnd = this.qualify('receipts_end');
   }
 
   /** The tables in the given schema, or in the default one of the data source that runs the statement. */

@@ -21,6 +21,11 @@ export class Effects implements OnApplicationShutdown {
     await (target ?? this.pool).query(INSERT, [run.jobName, run.fireTime.toISOString(), this.settings.name, run.attempt, entity]);
   }
 
+  async writeAll(run: CronRun, entities: string[], target: { query(sql: string, parameters: unknown[]): Promise<unknown> }): Promise<void> {
+    const insert = 'insert into public.effects (job, fire_time, replica, attempt, entity) select $1, $2, $3, $4, unnest($5::text[])';
+    await target.query(insert, [run.jobName, run.fireTime.toISOString(), this.settings.name, run.attempt, entities]);
+  }
+
   async onApplicationShutdown(): Promise<void> {
     await this.pool.end();
   }

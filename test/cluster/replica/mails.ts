@@ -1,5 +1,5 @@
 import { Inject, Injectable, type OnApplicationShutdown } from '@nestjs/common';
-import { ClaimService, ReceiptService, type CronRun } from 'nestjs-distributed-cron';
+import { ReceiptService, type CronRun } from 'nestjs-distributed-cron';
 import { createTransport } from 'nodemailer';
 import { Boundaries } from './boundaries.js';
 import { SETTINGS } from './settings.token.js';
@@ -12,21 +12,20 @@ export class Mails implements OnApplicationShutdown {
 
   constructor(
     @Inject(SETTINGS) private readonly settings: ReplicaSettings,
-    private readonly claims: ClaimService,
     private readonly receipts: ReceiptService,
     private readonly boundaries: Boundaries,
   ) {
     this.transport = createTransport({ host: '127.0.0.1', port: settings.smtpPort, secure: false, ignoreTLS: true, pool: true, maxConnections: 4 });
   }
 
-  /** Sent under the key of the occurrence, and recorded when the server has taken it: what is cut off in between is sent again. */
+  /** Sent under the key of the occurrence: what is cut off between the sending and the answer's receipt is sent again. */
   async send(run: CronRun, entity: string): Promise<void> {
-    const receipts = await this.claims.receiptsOf(run);
-    if (receipts.some((receipt) => receipt.entity === entity && receipt.effect === 'mail')) return;
-    await this.boundaries.reach('before the mail', run, entity);
-    await this.post(run, entity, run.idempotencyKey(entity, 'mail'));
-    await this.boundaries.reach('after the mail', run, entity);
-    await this.receipts.once(entity, () => undefined, { effect: 'mail' });
+    const call = async (key: string) => {
+      await this.boundaries.reach('before the mail', run, entity);
+      await this.post(run, entity, key);
+      await this.boundaries.reach('after the mail', run, entity);
+    };
+    await this.receipts.onceExternal(entity, call, { effect: 'mail', inDoubt: 'resend' });
   }
 
   private async post(run: CronRun, entity: string, key: string): Promise<void> {

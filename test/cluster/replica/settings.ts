@@ -65,6 +65,8 @@ export type Step =
   | { readonly page: string }
   /** An effect and the run’s completion in one transaction. */
   | { readonly finish: string }
+  /** A receipt and an effect for each of so many entities, 100 to a transaction; those from `gateFrom` on stand at the gate "bulk" first. */
+  | { readonly bulk: number; readonly gateFrom?: number }
   | { readonly pauseMs: number }
   /** Blocks the event loop. */
   | { readonly blockMs: number }

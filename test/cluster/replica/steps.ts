@@ -34,6 +34,7 @@ export class Steps {
     else if ('mail' in step) await this.mails.send(run, step.mail);
     else if ('page' in step) await this.page(step.page, run);
     else if ('finish' in step) await this.finish(step.finish, run);
+    else if ('bulk' in step) await this.bulk(step.bulk, step.gateFrom ?? Infinity, run);
     else if ('pauseMs' in step) await pause(step.pauseMs);
     else if ('blockMs' in step) block(step.blockMs);
     else if ('fail' in step) throw new Error(step.fail);
@@ -84,6 +85,15 @@ export class Steps {
     };
     await run.transaction(write, { complete: true });
     await this.boundaries.reach('after the completing commit', run);
+  }
+
+  private async bulk(count: number, gateFrom: number, run: CronRun): Promise<void> {
+    const entities = Array.from({ length: count }, (_, index) => index);
+    const effect = async (batch: number[], manager: EntityManager) => {
+      await this.effects.writeAll(run, batch.map(String), manager);
+      if (batch.some((entity) => entity >= gateFrom)) await this.parent.passGate('bulk', run);
+    };
+    await this.receipts.onceBatch(entities, effect, { batch: 100, concurrency: 2 });
   }
 }
 

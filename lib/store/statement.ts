@@ -1,0 +1,31 @@
+/** SQL and its values: `$1` is the first. */
+export interface Statement {
+  readonly text: string;
+  readonly values: readonly (string | number | null | readonly string[])[];
+}
+
+/** What pg offers on a connection for statements that carry their values in their text. */
+export interface MessageClient {
+  query(text: string): Promise<{ rows: unknown[] } | { rows: unknown[] }[]>;
+  escapeLiteral(text: string): string;
+}
+
+/**
+ * Sends the statements as one message: one way to the server and back for all of them. The first that fails ends it.
+ * @returns the rows of each
+ */
+export async function sendTogether(client: MessageClient, statements: readonly (Statement | string)[]): Promise<unknown[][]> {
+  const text = statements.map((statement) => (typeof statement === 'string' ? statement : inlined(statement, client)));
+  const results = await client.query(text.join(';\n'));
+  return (Array.isArray(results) ? results : [results]).map(({ rows }) => rows);
+}
+
+/** The text with its values in it: a message of several statements takes no parameters. */
+function inlined({ text, values }: Statement, client: MessageClient): string {
+  return text.replace(/\$(\d+)/g, (_, position: string) => literal(values[Number(position) - 1]!, client));
+}
+
+function literal(value: Statement['values'][number], client: MessageClient): string {
+  if (value === null || typeof value === 'number') return String(value);
+  return typeof value === 'string' ? client.escapeLiteral(value) : `array[${value.map((one) => client.escapeLiteral(one)).join(', ')}]`;
+}
