@@ -13,6 +13,7 @@ import { MissingForRootError } from './errors/missing-for-root.error.js';
 import { SchedulerEvents } from './events/scheduler-events.js';
 import { Cancellations } from './execution/cancellations.js';
 import { ClaimService } from './execution/claim.service.js';
+import { EndWriter } from './execution/end-writer.js';
 import { ExecutorService } from './execution/executor.service.js';
 import { FlagAnswers } from './execution/flag-answers.js';
 import { HeartbeatService } from './execution/heartbeat.service.js';
@@ -100,6 +101,7 @@ const SERVICES: Provider[] = [
   InFlightRuns,
   RunContext,
   RunEndings,
+  EndWriter,
   TimeLimits,
   LostClaims,
   FlagAnswers,

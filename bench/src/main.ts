@@ -1,11 +1,18 @@
 import { parseArgs } from 'node:util';
 import { boot } from './boot.js';
 import { FULL, QUICK, type Benchmark } from './benchmark.js';
+import { burst } from './burst.js';
+import { claim } from './claim.js';
+import { fireDelay } from './fire-delay.js';
+import { heartbeat } from './heartbeat.js';
+import { idle } from './idle.js';
+import { replicas } from './replicas.js';
 import { judged, machine, sentence } from './report.js';
 import { schedules } from './schedules.js';
+import { takeOver } from './take-over.js';
 import { tick } from './tick.js';
 
-const BENCHMARKS: readonly Benchmark[] = [schedules, boot, tick];
+const BENCHMARKS: readonly Benchmark[] = [schedules, boot, tick, burst, fireDelay, replicas, idle, takeOver, claim, heartbeat];
 
 const USAGE = `npm run bench -- [--only NAME]… [--json] [--quick]; NAME is ${BENCHMARKS.map(({ name }) => name).join(', ')}.`;
 

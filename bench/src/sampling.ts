@@ -23,6 +23,12 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
 }
 
+/** @param at 0 to 1: 0.99 is what one in a hundred exceeds */
+export function quantile(values: readonly number[], at: number): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * at))]!;
+}
+
 /** What a program beside this one prints as JSON, run in a process of its own: nothing is warm in it. */
 export async function inFreshProcess<Answer>(program: string, ...args: readonly string[]): Promise<Answer> {
   const path = fileURLToPath(new URL(program, import.meta.url));

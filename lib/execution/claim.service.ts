@@ -72,6 +72,13 @@ export class ClaimService {
     return { owned: answered.owned, verdicts: due.map((one) => verdicts.get(key(one)) ?? 'taken') };
   }
 
+  /** Whether each of these has a row by now. A look, which takes no lock and claims nothing. */
+  async decided(candidates: readonly Candidate[]): Promise<boolean[]> {
+    const keys = candidates.map(({ job, fireTime }) => ({ jobName: job.name, fireTime: new Date(fireTime) }));
+    const rows = new Set((await this.store.withRow(keys)).map(key));
+    return keys.map((one) => rows.has(key(one)));
+  }
+
   /** Claims runs that wait for their next attempt, or for their first after a gap. */
   async claimWaiting(waiting: readonly Pick<WaitingRun, 'jobName' | 'fireTime' | 'attempt' | 'placeNeededAt'>[], jobs: ReadonlyMap<string, JobDefinition>): Promise<readonly OwnedRun[]> {
     const off = await this.flags.off(waiting.map(({ jobName }) => jobs.get(jobName)?.flag ?? null));

@@ -6,6 +6,7 @@ import { describeError } from '../domain/stored-error.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import { monotonicNow } from '../runtime/monotonic.js';
 import { JobRunStore, type Ending, type WrittenEnd } from '../store/job-run.store.js';
+import { EndWriter } from './end-writer.js';
 import type { InFlightRun } from './in-flight-runs.js';
 
 /** What was refused, when an attempt's end was. */
@@ -22,6 +23,7 @@ const LONGEST_RETRY_MS = 2_000;
 export class RunEndings {
   constructor(
     private readonly store: JobRunStore,
+    private readonly writer: EndWriter,
     private readonly events: SchedulerEvents,
   ) {}
 
@@ -34,10 +36,12 @@ export class RunEndings {
 
   /** @returns how the attempt ended in the database; null when it is no longer ours to end */
   private async persist(run: InFlightRun, outcome: Outcome): Promise<WrittenEnd | null> {
+    const ending = outcome.kind === 'done' ? null : endingOf(outcome);
     for (let wait = FIRST_RETRY_MS, failures = 1; ; wait = Math.min(wait * 2, LONGEST_RETRY_MS), failures++) {
       try {
-        const written = outcome.kind === 'done' ? await this.store.complete(run.owned) : await this.store.end(run.owned, endingOf(outcome));
-        return written ?? (failures > 1 ? await this.store.endOf(run.owned) : null);
+        // What failed in company may be another run's fault.
+        if (failures === 1) return await this.writer.write(run.owned, ending);
+        return (await this.writer.writeAlone(run.owned, ending)) ?? (await this.store.endOf(run.owned));
       } catch (error) {
         this.events.emit({ type: 'loop.failed', loop: `ending of ${run.id}`, error: describeError(error), failures, trouble: databaseTrouble(error) });
         if (run.leaseLost || monotonicNow() + wait >= run.leaseDeadline) return null;

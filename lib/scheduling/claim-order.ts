@@ -1,19 +1,47 @@
-import { createHash } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
 import { INSTANCE_ID } from '../distributed-scheduler.tokens.js';
 import type { JobDefinition } from '../domain/job-definition.js';
+import { mixed, textHash } from '../domain/text-hash.js';
 import type { Candidate } from '../execution/claim.service.js';
+
+/** What is remembered of a job, as long as the instances are the same. */
+interface Place {
+  readonly rank: number;
+  readonly isMine: boolean;
+}
 
 /**
  * The order in which an instance claims: of each job first the oldest, so that a job with many late occurrences does not
- * push the others out; of those the oldest; and among jobs that are due together an order of its own. Were it the same
- * everywhere, the fastest replica would be ahead of the others at every job and take them all.
+ * push the others out; of those the oldest; and of what is due together first the jobs that are this instance's to try.
+ *
+ * Whose a job is to try follows from its name and the ids of the live instances alone (rendezvous hashing), so all agree
+ * without a word, and when one goes only its jobs change hands. It is no more than an order: whoever is first still wins by
+ * the row, and an instance that does not know the others tries all jobs at once.
  */
 @Injectable()
 export class ClaimOrder {
-  private readonly ranks = new WeakMap<JobDefinition, number>();
+  private places = new WeakMap<JobDefinition, Place>();
+  private readonly own: number;
+  private others: readonly number[] = [];
+  private company = '';
 
-  constructor(@Inject(INSTANCE_ID) private readonly instanceId: string) {}
+  constructor(@Inject(INSTANCE_ID) private readonly instanceId: string) {
+    this.own = textHash(instanceId);
+  }
+
+  /** The live instances are these, by their ids; this one may be among them. */
+  hear(instanceIds: readonly string[]): void {
+    const company = instanceIds.join('\n');
+    if (company === this.company) return;
+    this.company = company;
+    this.others = instanceIds.filter((id) => id !== this.instanceId).map(textHash);
+    this.places = new WeakMap();
+  }
+
+  /** True when this instance tries the job at once, and the others a moment later. */
+  isMine(job: JobDefinition): boolean {
+    return this.place(job).isMine;
+  }
 
   /** @param candidates of each job, oldest first */
   sort(candidates: readonly Candidate[]): Candidate[] {
@@ -21,18 +49,20 @@ export class ClaimOrder {
     const placed = candidates.map((candidate) => {
       const turn = seen.get(candidate.job.name) ?? 0;
       seen.set(candidate.job.name, turn + 1);
-      return { candidate, turn, rank: this.rank(candidate) };
+      return { candidate, turn, ...this.place(candidate.job) };
     });
-    placed.sort((a, b) => a.turn - b.turn || a.candidate.startsAt - b.candidate.startsAt || a.rank - b.rank);
+    placed.sort((a, b) => a.turn - b.turn || a.candidate.startsAt - b.candidate.startsAt || Number(b.isMine) - Number(a.isMine) || a.rank - b.rank);
     return placed.map(({ candidate }) => candidate);
   }
 
-  private rank({ job }: Candidate): number {
-    let rank = this.ranks.get(job);
-    if (rank === undefined) {
-      rank = createHash('sha256').update(`${this.instanceId}\n${job.name}`).digest().readUInt32BE(0);
-      this.ranks.set(job, rank);
+  private place(job: JobDefinition): Place {
+    let place = this.places.get(job);
+    if (!place) {
+      const name = textHash(job.name);
+      const rank = mixed(name ^ this.own);
+      place = { rank, isMine: this.others.every((other) => mixed(name ^ other) <= rank) };
+      this.places.set(job, place);
     }
-    return rank;
+    return place;
   }
 }

@@ -11,6 +11,7 @@ import { JobScheduleStore } from '../store/job-schedule.store.js';
 import type { StoredJob } from '../store/stored-job.js';
 import { TakeOverStore } from '../store/take-over.store.js';
 import { BackfillService } from './backfill.service.js';
+import { ClaimOrder } from './claim-order.js';
 import { FollowedSchedules } from './followed-schedules.js';
 import { OwnPresence } from './own-presence.service.js';
 import { UnregisteredJobs } from './unregistered-jobs.service.js';
@@ -38,6 +39,7 @@ export class ScheduleFollower {
     private readonly unregistered: UnregisteredJobs,
     private readonly backfills: BackfillService,
     private readonly cancellations: Cancellations,
+    private readonly order: ClaimOrder,
     private readonly time: DatabaseTime,
     events: SchedulerEvents,
   ) {
@@ -90,8 +92,10 @@ export class ScheduleFollower {
     this.take(jobs);
     await this.restore(doubtful.filter((name) => !jobs.some((stored) => stored.name === name)));
     for (const name of doubtful) this.doubtful.delete(name);
-    await this.takeOverFrom(company);
-    await this.unregistered.look(company);
+    this.order.hear(company);
+    const there = company.join(' ');
+    await this.takeOverFrom(there);
+    await this.unregistered.look(there);
     return this.options.pollIntervalMs;
   }
 

@@ -20,6 +20,9 @@ const LOOK_AGAIN_MS = 250;
 /** The database may say that it is a little earlier than was thought here. */
 const LEAST_SLEEP_MS = 1;
 
+/** What is another instance's to try is left to it for so long: whoever looks later finds it claimed, and writes nothing. */
+const YIELD_MS = 20;
+
 /** Each candidate costs the database a lock while the statement runs, and it has some thousands for everybody. */
 const MOST_IN_A_BATCH = 200;
 
@@ -29,6 +32,8 @@ interface Leftovers {
   readonly left: boolean;
   /** The database calls something not due yet. */
   readonly early: boolean;
+  /** When what is left to others for the moment is to be tried here, milliseconds; Infinity when nothing is. */
+  readonly yieldedUntil: number;
 }
 
 /** One timer to the next due instant of all jobs. Every replica has one; all try, and the database lets one win. */
@@ -79,11 +84,12 @@ export class TickerService {
     const now = this.time.now();
     const missed = this.timelines.missed(now).length > 0;
     if (missed) this.catchUps.wake();
-    const { left, early } = await this.claim(this.timelines.live(now), now);
+    const { left, early, yieldedUntil } = await this.claim(this.timelines.live(now), now);
     this.undecided = left || missed;
+    const open = this.undecided || yieldedUntil < Infinity;
     // Only here are the next fire times computed: what was claimed has started.
-    const nextDueAt = this.undecided && !early ? this.timelines.nextDueAfter(now) : this.timelines.nextDueAt;
-    const untilDue = Math.max(LEAST_SLEEP_MS, nextDueAt - this.time.now());
+    const nextDueAt = open && !early ? this.timelines.nextDueAfter(now) : this.timelines.nextDueAt;
+    const untilDue = Math.max(LEAST_SLEEP_MS, Math.min(nextDueAt, yieldedUntil) - this.time.now());
     return this.undecided ? Math.min(LOOK_AGAIN_MS, untilDue) : untilDue;
   }
 
@@ -92,14 +98,24 @@ export class TickerService {
    * now gives its place to the next.
    */
   private async claim(live: readonly JobTimeline[], now: number): Promise<Leftovers> {
-    if (this.room === 0) return { left: live.length > 0, early: false };
+    if (this.room === 0) return { left: live.length > 0, early: false, yieldedUntil: Infinity };
     const free = live.filter(({ job }) => !this.runs.lingers(job));
     const timelines = new Map(free.map((timeline) => [timeline.job.name, timeline]));
-    let open = this.order.sort(free.flatMap((timeline) => timeline.due(now)));
+    const due = this.order.sort(free.flatMap((timeline) => timeline.due(now)));
+    const yielded = due.filter(({ job, startsAt }) => startsAt + YIELD_MS > now && !this.order.isMine(job));
+    const yieldedUntil = yielded.reduce((earliest, { startsAt }) => Math.min(earliest, startsAt + YIELD_MS), Infinity);
+    const others = new Set(yielded);
+    let open = due.filter((candidate) => !others.has(candidate));
     await this.waiting.startBefore(open);
     let left = free.length < live.length;
     let early = false;
+    let looked = false;
     while (open.length > 0 && this.room > 0) {
+      if (!looked && !this.order.isMine(open[0]!.job)) {
+        looked = true;
+        open = await this.undecidedOf(open, timelines);
+        continue;
+      }
       const batch = open.slice(0, Math.min(this.room, MOST_IN_A_BATCH));
       const result = await this.runs.reserving(batch.length, async () => {
         const claimed = await this.claims.claimDue(batch);
@@ -111,7 +127,14 @@ export class TickerService {
       early ||= result.verdicts.includes('early');
       open = open.slice(batch.length).filter(({ job }) => !stuck.has(job.name) && this.timelines.has(timelines.get(job.name)!));
     }
-    return { left: left || open.length > 0, early };
+    return { left: left || open.length > 0, early, yieldedUntil };
+  }
+
+  /** Those that nobody has decided yet. Of what others were to try most is: a look costs less than a claim that is lost. */
+  private async undecidedOf(open: readonly Candidate[], timelines: ReadonlyMap<string, JobTimeline>): Promise<Candidate[]> {
+    const decided = await this.claims.decided(open);
+    advance(timelines, open, { verdicts: decided.map((isDecided) => (isDecided ? 'taken' : 'waiting')) });
+    return open.filter((_, index) => !decided[index]);
   }
 
   private get room(): number {
@@ -124,7 +147,7 @@ export class TickerService {
  * @param timelines those that were asked: a job may have another one by now, with other fire times
  * @returns the jobs it did not move to the end
  */
-function advance(timelines: ReadonlyMap<string, JobTimeline>, batch: readonly Candidate[], { verdicts }: ClaimResult): Set<string> {
+function advance(timelines: ReadonlyMap<string, JobTimeline>, batch: readonly Candidate[], { verdicts }: Pick<ClaimResult, 'verdicts'>): Set<string> {
   const stuck = new Set<string>();
   batch.forEach(({ job, fireTime }, index) => {
     const verdict = verdicts[index]!;

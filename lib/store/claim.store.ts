@@ -1,6 +1,7 @@
 import type { OverlapPolicy } from '../domain/job-definition.js';
 import type { RunKey, RunTrigger } from '../domain/run.js';
 import { insertDue, startWaiting } from './claim-statements.js';
+import { queryOn, type Query } from './query.js';
 import { lockJobs } from './job-locks.js';
 import { inOneMessage } from './one-message.js';
 import type { PartitionStore } from './partition.store.js';
@@ -95,10 +96,25 @@ export interface ClaimAnswers {
  * allowed the unique key alone would do; but of two inserts at the same moment the loser's would be written and undone.
  */
 export class ClaimStore {
+  private readonly query: Query;
+
   constructor(
     private readonly database: SchedulerDatabase,
     private readonly partitions: PartitionStore,
-  ) {}
+  ) {
+    this.query = queryOn(database.coordination);
+  }
+
+  /** Those of these occurrences that have a row. */
+  async withRow(keys: readonly RunKey[]): Promise<RunKey[]> {
+    if (keys.length === 0) return [];
+    return this.query<RunKey>(
+      `select run.job_name as "jobName", run.fire_time as "fireTime"
+       from   unnest($1::text[], $2::timestamptz[]) as given (job_name, fire_time)
+       join   ${this.database.tables.jobRuns} run on run.job_name = given.job_name and run.fire_time = given.fire_time`,
+      [keys.map(({ jobName }) => jobName), keys.map(({ fireTime }) => fireTime.toISOString())],
+    );
+  }
 
   /** Claims what is due and free, in one batch and one round trip. Losers write nothing. */
   async claimDue(due: readonly DueOccurrence[], instanceId: string): Promise<ClaimAnswers> {
@@ -117,7 +133,7 @@ export class ClaimStore {
     return this.claim([...waiting].sort(byKey), startWaiting, instanceId);
   }
 
-  /** @param statement the claim itself, given its candidates and the instance as JSON literals */
+  /** @param statement the claim itself, given SQL for its candidates and for the instance */
   private async claim(
     candidates: readonly (DueOccurrence | WaitingRun)[],
     statement: (tables: Tables, candidates: string, instanceId: string) => string,
@@ -126,9 +142,10 @@ export class ClaimStore {
     const jobs = candidates.map(({ jobName }) => jobName);
     const groups = candidates.flatMap(({ group }) => (group ? [groupLock(group)] : []));
     const names = [...new Set([...jobs, ...groups])].sort();
-    const rows = await inOneMessage<ClaimRow>(this.database.coordination, (json) => [
-      lockJobs(this.database.tables.schema, json(names)),
-      statement(this.database.tables, json(candidates), json(instanceId)),
+    const { tables, coordination } = this.database;
+    const rows = await inOneMessage<ClaimRow>(coordination, [
+      { name: 'lock_jobs', sql: ([given]) => lockJobs(tables.schema, given!), values: [names] },
+      { name: statement.name, sql: ([given, instance]) => statement(tables, given!, instance!), values: [candidates, instanceId] },
     ]);
     return answers(rows);
   }

@@ -131,7 +131,7 @@ export class JobScheduleStore {
        )
        select clock_timestamp() as now,
               exists (select from me) as present,
-             (select md5(string_agg(id, ' ' order by id))
+             (select array_agg(id order by id)
               from   ${jobInstances}
               where  alive_until > clock_timestamp()) as company,
               exists (select from ${jobBackfills} where finished_at is null and cancelled_at is null) as backfilling,
@@ -153,7 +153,7 @@ export class JobScheduleStore {
     return {
       databaseNow: now,
       present,
-      company: company ?? '',
+      company: company ?? [],
       backfilling,
       jobs: rows.flatMap((row) => (isThere(row) ? [storedJob(row)] : [])),
       cancels: (cancels ?? []).map((request) => ({ ...request, fireTime: new Date(request.fireTime) })),
@@ -198,7 +198,7 @@ export class JobScheduleStore {
 interface SeenRow {
   now: Date;
   present: boolean;
-  company: string | null;
+  company: string[] | null;
   backfilling: boolean;
   cancels: { jobName: string; fireTime: string; attempt: number; reason: string }[] | null;
   flags_off: string[] | null;

@@ -26,8 +26,8 @@ export interface CancelRequest extends RunKey {
 export interface SeenChanges extends SeenSchedules {
   /** False: it was taken for gone, and has to announce itself again. */
   readonly present: boolean;
-  /** Changes with each instance that comes or goes. */
-  readonly company: string;
+  /** The ids of the instances that are there, in their order. */
+  readonly company: readonly string[];
   /** There is a backfill to be fed. */
   readonly backfilling: boolean;
   readonly cancels: readonly CancelRequest[];

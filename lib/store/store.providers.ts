@@ -23,6 +23,7 @@ import { ReaperStore } from './reaper.store.js';
 import { PruneStore } from './prune.store.js';
 import { Receipt } from './receipt.entity.js';
 import { ReceiptStore } from './receipt.store.js';
+import { RunEndsStore } from './run-ends.store.js';
 import { RunTimeJobStore } from './run-time-job.store.js';
 import { SchedulerDatabase } from './scheduler-database.js';
 import { SchemaStore } from './schema.store.js';
@@ -38,6 +39,7 @@ export const STORE_PROVIDERS: Provider[] = [
     PartitionStore,
     JobInstanceStore,
     JobRunStore,
+    RunEndsStore,
     ReaperStore,
     ReceiptStore,
     BackfillStore,

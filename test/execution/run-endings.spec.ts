@@ -2,12 +2,16 @@ import { describe, expect, it } from '@jest/globals';
 import type { SchedulerFact } from '../../lib/events/scheduler-event.js';
 import { SchedulerEvents } from '../../lib/events/scheduler-events.js';
 import { InFlightRun } from '../../lib/execution/in-flight-runs.js';
+import { EndWriter } from '../../lib/execution/end-writer.js';
 import { RunEndings } from '../../lib/execution/run-endings.service.js';
 import { monotonicNow } from '../../lib/runtime/monotonic.js';
 import { aJob } from '../support/job.js';
 import { aRun } from '../support/run.js';
 
 const DONE = { status: 'done', reason: null };
+
+/** One end by itself is not written in a group. */
+const NONE_TOGETHER = {} as never;
 
 const answers = (...given: (object | null | Error)[]) => async () => {
   const answer = given.length > 1 ? given.shift()! : given[0]!;
@@ -21,7 +25,7 @@ async function complete(store: { complete: () => Promise<unknown>; endOf?: () =>
   const told: SchedulerFact['type'][] = [];
   events.subscribe(({ type }) => told.push(type));
   const run = new InFlightRun(aRun({ leaseDeadline: monotonicNow() + leaseMs }), aJob('job', '* * * * *'));
-  await new RunEndings(store as never, events).write(run, { kind: 'done' }, 5);
+  await new RunEndings(store as never, new EndWriter(store as never, NONE_TOGETHER), events).write(run, { kind: 'done' }, 5);
   expect(run.settled).toBe(true);
   return told;
 }

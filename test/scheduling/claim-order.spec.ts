@@ -27,3 +27,40 @@ describe('trap 2: the order of claims', () => {
     expect(sorted.slice(-59)).toEqual(late.slice(1));
   });
 });
+
+describe('whose a job is to try', () => {
+  const companyOf = (...ids: string[]) => ids.map((id) => {
+    const order = new ClaimOrder(id);
+    order.hear(ids);
+    return order;
+  });
+
+  it('is agreed on without a word: each job is exactly one instance’s, and each has its share', () => {
+    const orders = companyOf('A', 'B', 'C');
+    const owners = jobs.map((job) => orders.filter((order) => order.isMine(job)).length);
+    expect(new Set(owners)).toEqual(new Set([1]));
+    for (const order of orders) expect(jobs.filter((job) => order.isMine(job)).length).toBeGreaterThan(60);
+  });
+
+  it('changes only for the jobs of an instance that goes', () => {
+    const [a, b] = companyOf('A', 'B', 'C');
+    const before = jobs.filter((job) => a!.isMine(job));
+    a!.hear(['A', 'B']);
+    b!.hear(['A', 'B']);
+    for (const job of before) expect(a!.isMine(job)).toBe(true);
+    expect(jobs.filter((job) => a!.isMine(job) !== b!.isMine(job))).toHaveLength(300);
+  });
+
+  it('is everybody’s as long as the others are not known, or this one is not among them', () => {
+    expect(jobs.every((job) => new ClaimOrder('A').isMine(job))).toBe(true);
+    const alone = new ClaimOrder('A');
+    alone.hear(['A']);
+    expect(jobs.every((job) => alone.isMine(job))).toBe(true);
+  });
+
+  it('comes first', () => {
+    const [a] = companyOf('A', 'B', 'C');
+    const mine = a!.sort(together).map(({ job }) => a!.isMine(job));
+    expect(mine.indexOf(false)).toBe(mine.lastIndexOf(true) + 1);
+  });
+});

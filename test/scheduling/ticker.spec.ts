@@ -22,6 +22,10 @@ class Bench {
   readonly timelines = new Timelines();
   answer: (candidate: Candidate) => ClaimVerdict = () => 'claimed';
   started = () => {};
+  /** Keys that have a row by now, as a look at them finds. */
+  readonly decided = new Set<string>();
+  readonly looked: string[][] = [];
+  readonly order = new ClaimOrder('A');
   readonly ticker: TickerService;
 
   constructor(jobs: JobDefinition[], decidedUntil: number, maxConcurrentRuns = 1_000) {
@@ -32,6 +36,11 @@ class Bench {
       if (candidates.length > 0) this.asked.push(candidates.map(({ job, fireTime }) => `${job.name} ${new Date(fireTime).toISOString().slice(11, 19)}`));
       const verdicts = candidates.map(this.answer);
       return { owned: verdicts.filter((verdict) => verdict === 'claimed'), verdicts };
+    };
+    const decided = async (candidates: readonly Candidate[]) => {
+      const keys = candidates.map(({ job, fireTime }) => `${job.name} ${new Date(fireTime).toISOString().slice(11, 19)}`);
+      this.looked.push(keys);
+      return keys.map((one) => this.decided.has(one));
     };
     const runs = {
       size: 0,
@@ -44,8 +53,8 @@ class Bench {
     this.ticker = new TickerService(
       { pollIntervalMs: 5_000, maxConcurrentRuns } as never,
       this.timelines,
-      new ClaimOrder('A'),
-      { claimDue } as never,
+      this.order,
+      { claimDue, decided } as never,
       { start: (owned: unknown[]) => ((runs.size += owned.length), this.started()) } as never,
       { wake: () => (this.caughtUp += 1) } as never,
       { startBefore: async (due: readonly Candidate[]) => void this.lookedFirst.push([due.length, this.asked.length]) } as never,
@@ -248,5 +257,52 @@ describe('trap 22: date arithmetic', () => {
     bench.answer = () => 'taken';
     await bench.tick(at('10:00:10'));
     expect(computed.length - once).toBeLessThanOrEqual(2);
+  });
+});
+
+describe('what is another instance’s to try', () => {
+  const jobs = Array.from({ length: 20 }, (_, index) => aJob(`job-${index}`, '* * * * *'));
+  const names = (lines: string[][]) => lines.flat().map((line) => line.split(' ')[0]!).sort();
+  let mine: string[];
+  let others: string[];
+
+  beforeEach(() => {
+    bench = new Bench(jobs, at('10:00:00'));
+    bench.order.hear(['A', 'B', 'C']);
+    mine = jobs.filter((job) => bench.order.isMine(job)).map(({ name }) => name).sort();
+    others = jobs.filter((job) => !bench.order.isMine(job)).map(({ name }) => name).sort();
+  });
+
+  it('is left to it for a moment, and then found decided without a claim', async () => {
+    expect(await bench.tick(at('10:01:00'))).toBe(20);
+    expect(names(bench.asked)).toEqual(mine);
+    for (const name of others) bench.decided.add(`${name} 10:01:00`);
+    expect(await bench.tick(at('10:01:00') + 20)).toBe(59_980);
+    expect(names(bench.asked)).toEqual(mine);
+    expect(names(bench.looked)).toEqual(others);
+  });
+
+  it('is claimed here when it is not decided by then', async () => {
+    await bench.tick(at('10:01:00'));
+    for (const name of others.slice(1)) bench.decided.add(`${name} 10:01:00`);
+    await bench.tick(at('10:01:00') + 20);
+    expect(names(bench.asked)).toEqual([...mine, others[0]!].sort());
+    expect(bench.timelines.nextDueAt).toBe(at('10:02:00'));
+  });
+
+  it('is not looked at as long as there is no room for it', async () => {
+    bench = new Bench(jobs, at('10:00:00'), mine.length);
+    bench.order.hear(['A', 'B', 'C']);
+    await bench.tick(at('10:01:00') + 20);
+    expect(names(bench.asked)).toEqual(mine);
+    expect(bench.looked).toEqual([]);
+  });
+
+  it('forgets nothing behind what is decided already', async () => {
+    await bench.tick(at('10:01:00'));
+    // Late: two occurrences of one job, the newer one decided by a person's hand.
+    bench.decided.add(`${others[0]} 10:02:00`);
+    await bench.tick(at('10:02:01'));
+    expect(bench.asked.flat()).toContain(`${others[0]} 10:01:00`);
   });
 });

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
 import type { OwnedRun } from '../../lib/domain/run.js';
 import type { Ending } from '../../lib/store/job-run.store.js';
+import type { EndAnswer } from '../../lib/store/run-ends.store.js';
 import { renewLeases } from '../../lib/store/renew-leases.js';
 import { aDue } from '../support/due.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
@@ -35,10 +36,20 @@ const change = (run: OwnedRun, set: string) => stores.test.query(`update job_run
 
 const FAILED: Ending = { status: 'failed', reason: null, error: { name: 'Error', message: 'no', stack: null }, retryInMs: 60_000, releases: 0 };
 
+/** With another run's end, which is always accepted. */
+async function inAGroup(run: OwnedRun, ending: Ending | null): Promise<EndAnswer> {
+  const other = await owned();
+  const [accepted, answer] = await stores.ends.endAll([{ run: other, ending: null }, { run, ending }]);
+  expect(accepted).toEqual({ kind: 'written', end: { status: 'done', reason: null } });
+  return answer!;
+}
+
 /** Everything a process may write about its run, and how it learns whether it was accepted. */
 const WRITES: [string, (run: OwnedRun) => Promise<boolean>][] = [
   ['completion', async (run) => (await stores.runs.complete(run)) !== null],
   ['failure', async (run) => (await stores.runs.end(run, FAILED)) !== null],
+  ['completion in a group', async (run) => (await inAGroup(run, null)).kind === 'written'],
+  ['failure in a group', async (run) => (await inAGroup(run, FAILED)).kind === 'written'],
   ['heartbeat', async (run) => (await renewLeases(heartbeat, stores.database.tables, [{ ...run, id: 'x', fireTime: run.fireTime.toISOString() }], 5_000)).get('x')!.kind === 'renewed'],
   [
     'receipt',
@@ -103,6 +114,47 @@ describe('G3 the fence', () => {
     await holder.query('rollback');
     await holder.end();
     expect(await kinds()).toEqual(['renewed', 'renewed']);
+  });
+
+  it('a row that somebody holds does not keep the ends of others from being written', async () => {
+    const [held, free] = [await owned(), await owned()];
+    const holder = new pg.Client({ connectionString: stores.test.url });
+    await holder.connect();
+    await holder.query('begin');
+    await holder.query('select from job_runs where job_name = $1 for update', [held.jobName]);
+    const kinds = async () => (await stores.ends.endAll([held, free].map((run) => ({ run, ending: null })))).map(({ kind }) => kind);
+    expect(await kinds()).toEqual(['held', 'written']);
+    await holder.query('rollback');
+    await holder.end();
+    expect(await kinds()).toEqual(['written', 'refused']);
+  });
+
+  it.each([null, FAILED, { ...FAILED, status: 'dead', retryInMs: null, reason: 'no more' }, { ...FAILED, status: 'queued', error: null, retryInMs: 0, releases: 1 }] as const)(
+    'an end in a group writes what it writes by itself: %j',
+    async (ending) => {
+      const [alone, together, other] = [await owned(), await owned(), await owned()];
+      for (const run of [alone, together]) await change(run, 'cancel_reason = null');
+      const end = ending ? await stores.runs.end(alone, ending) : await stores.runs.complete(alone);
+      const [answer] = await stores.ends.endAll([{ run: together, ending }, { run: other, ending: null }]);
+      expect(answer).toEqual({ kind: 'written', end });
+      const facts = ({ job_name, id, fire_time, lease_until, started_at, finished_at, next_attempt_at, created_at, ...rest }: Record<string, unknown>) => ({
+        ...rest,
+        finished: finished_at !== null,
+        waitsMs: next_attempt_at === null ? null : (next_attempt_at as Date).getTime() - (finished_at as Date).getTime(),
+      });
+      expect(facts(await row(together))).toEqual(facts(await row(alone)));
+    },
+  );
+
+  it('a group cancels what was to be cancelled and has ended otherwise, and lets what has completed be done', async () => {
+    const [failed, done] = [await owned(), await owned()];
+    for (const run of [failed, done]) await change(run, `cancel_requested_at = now(), cancel_reason = 'wrong month'`);
+    const answers = await stores.ends.endAll([{ run: failed, ending: FAILED }, { run: done, ending: null }]);
+    expect(answers).toEqual([
+      { kind: 'written', end: { status: 'cancelled', reason: 'wrong month' } },
+      { kind: 'written', end: { status: 'done', reason: null } },
+    ]);
+    expect(await row(failed)).toMatchObject({ status: 'cancelled', next_attempt_at: null, error: { message: 'no' } });
   });
 
   it.each<[Ending['status'], string]>([

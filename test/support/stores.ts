@@ -12,6 +12,7 @@ import { JobScheduleStore } from '../../lib/store/job-schedule.store.js';
 import { PartitionStore } from '../../lib/store/partition.store.js';
 import { ReaperStore } from '../../lib/store/reaper.store.js';
 import { ReceiptStore } from '../../lib/store/receipt.store.js';
+import { RunEndsStore } from '../../lib/store/run-ends.store.js';
 import { RunTimeJobStore } from '../../lib/store/run-time-job.store.js';
 import { SchedulerDatabase } from '../../lib/store/scheduler-database.js';
 import { SchemaStore } from '../../lib/store/schema.store.js';
@@ -31,6 +32,7 @@ export interface Stores {
   readonly runTimeJobs: RunTimeJobStore;
   readonly claims: ClaimStore;
   readonly runs: JobRunStore;
+  readonly ends: RunEndsStore;
   readonly reaper: ReaperStore;
   readonly receipts: ReceiptStore;
   readonly catchUps: CatchUpStore;
@@ -63,6 +65,7 @@ export async function openStores(): Promise<Stores> {
     takeOvers: new TakeOverStore(database, partitions),
     runTimeJobs: new RunTimeJobStore(database, partitions),
     runs: new JobRunStore(database),
+    ends: new RunEndsStore(database),
     reaper: new ReaperStore(database),
     receipts: new ReceiptStore(database),
     catchUps: new CatchUpStore(database, partitions),
