@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { retryDelay } from '../../lib/runtime/retry-delay.js';
 
-afterEach(() => jest.restoreAllMocks());
+afterEach(() => void jest.restoreAllMocks());
 
 const drawn = (random: number) => jest.spyOn(Math, 'random').mockReturnValue(random);
 
