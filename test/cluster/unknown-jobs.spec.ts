@@ -29,7 +29,7 @@ describe('a job that not all replicas know', () => {
     const closed = await eventually('its run to be closed', async () => {
       const run = await cluster.ledger.run(at);
       return run.status === 'orphaned' && run;
-    }, { seen: () => cluster.ledger.run(at) });
+    }, { withinMs: 60_000, seen: () => cluster.ledger.run(at) });
     expect(closed.reason).toBe(`the lease of ${old.instanceId} ran out, and no live instance knows the job`);
     await next.event('run.orphaned', at);
     const asking = await startApp(cluster.database, {}, { enabled: false });
@@ -43,7 +43,7 @@ describe('a job that not all replicas know', () => {
     // A rollback brings it back.
     const back = await cluster.start('back', { jobs: [KEPT, { ...dropped, steps: [] }] });
     await back.event('run.completed', { ...at, attempt: 2 });
-  }, 90_000);
+  }, 180_000);
 
   it('B29 is left to those that know it: two applications on one schema, a renamed job, and runs of a ghost hurt nobody', async () => {
     const job = (name: string): ReplicaJob => ({ ...KEPT, name, steps: [{ effect: name }] });
@@ -66,5 +66,5 @@ describe('a job that not all replicas know', () => {
       expect(app.heard('loop.failed')).toEqual([]);
       expect(app.said).toBe('');
     }
-  }, 60_000);
+  }, 120_000);
 });

@@ -43,6 +43,17 @@ describe('G6 reaping', () => {
     ]);
   });
 
+  it('leaves alone a run whose lease holds, also when another of its job has lost its own', async () => {
+    await expired();
+    await stores.test.query(
+      `insert into job_runs (job_name, fire_time, status, trigger, claimed_by, attempt, started_at, lease_until)
+       values ('job', $1, 'running', 'schedule', 'B', 1, now(), now() + interval '1 minute')`,
+      [secondsAgo(5)],
+    );
+    expect(await stores.reaper.reap([JOB], 10)).toMatchObject([{ fireTime: secondsAgo(10), claimedBy: 'A' }]);
+    expect(await rows()).toMatchObject([{ status: 'orphaned' }, { status: 'running', claimed_by: 'B' }]);
+  });
+
   it('G7 parks a run whose attempts are used up, with its error', async () => {
     await expired('attempt = 3');
     expect(await stores.reaper.reap([JOB], 10)).toMatchObject([{ status: 'dead', attempt: 3 }]);
