@@ -5,6 +5,7 @@ import { AlertsService } from './alerts/alerts.service.js';
 import { DecoratedMethods } from './discovery/decorated-methods.js';
 import { HandlerContexts } from './discovery/handler-contexts.js';
 import { HandlerFactory } from './discovery/handler.factory.js';
+import { PageExplorer } from './discovery/page.explorer.js';
 import { JobExplorer } from './discovery/job.explorer.js';
 import { JobRegistry } from './discovery/job.registry.js';
 import { KnownJobs } from './discovery/known-jobs.js';
@@ -14,9 +15,15 @@ import { SchedulerEvents } from './events/scheduler-events.js';
 import { Cancellations } from './execution/cancellations.js';
 import { ClaimService } from './execution/claim.service.js';
 import { ExecutorService } from './execution/executor.service.js';
+import { FanOutService } from './execution/fan-out.service.js';
 import { FlagAnswers } from './execution/flag-answers.js';
 import { HeartbeatService } from './execution/heartbeat.service.js';
 import { InFlightRuns } from './execution/in-flight-runs.js';
+import { PageEndings } from './execution/page-endings.service.js';
+import { PageExecutor } from './execution/page-executor.service.js';
+import { PageHandOver } from './execution/page-hand-over.js';
+import { PageQueues } from './execution/page-queues.js';
+import { PagesInFlight } from './execution/pages-in-flight.js';
 import { ReceiptService } from './execution/receipt.service.js';
 import { RunContext } from './execution/run-context.js';
 import { LostClaims } from './execution/lost-claims.js';
@@ -26,6 +33,7 @@ import { Drain } from './lifecycle/drain.js';
 import { Duties } from './lifecycle/duties.js';
 import { HookOrder } from './lifecycle/hook-order.js';
 import { KeepAlive } from './lifecycle/keep-alive.js';
+import { PageWorkers } from './lifecycle/page-workers.js';
 import { Registrar } from './lifecycle/registrar.js';
 import { SchedulerLifecycle } from './lifecycle/scheduler.lifecycle.js';
 import { SingleModule } from './lifecycle/single-module.js';
@@ -33,6 +41,7 @@ import { SchedulerLogger } from './logging/scheduler-logger.js';
 import { ClockWatchService } from './maintenance/clock-watch.service.js';
 import { DatabaseWatch } from './maintenance/database-watch.service.js';
 import { OverdueService } from './maintenance/overdue.service.js';
+import { PageKeeper } from './maintenance/page-keeper.service.js';
 import { PartitionsService } from './maintenance/partitions.service.js';
 import { ReaperService } from './maintenance/reaper.service.js';
 import { WaitingRuns } from './maintenance/waiting-runs.service.js';
@@ -87,7 +96,7 @@ const OPTIONS_PROVIDERS: Provider[] = [
   { provide: DatabaseTime, useFactory: () => new DatabaseTime() },
 ];
 
-const PUBLIC_SERVICES = [SchedulerEvents, JobRegistry, ClaimService, HeartbeatService, ReaperService, ReceiptService, SchedulerService, TickerService];
+const PUBLIC_SERVICES = [SchedulerEvents, JobRegistry, ClaimService, HeartbeatService, ReaperService, ReceiptService, FanOutService, SchedulerService, TickerService];
 
 const SERVICES: Provider[] = [
   ...PUBLIC_SERVICES,
@@ -95,8 +104,16 @@ const SERVICES: Provider[] = [
   HandlerFactory,
   DecoratedMethods,
   JobExplorer,
+  PageExplorer,
   KnownJobs,
   InFlightRuns,
+  PagesInFlight,
+  PageQueues,
+  PageHandOver,
+  PageEndings,
+  PageExecutor,
+  PageKeeper,
+  PageWorkers,
   RunContext,
   RunEndings,
   TimeLimits,

@@ -1,10 +1,16 @@
 export { DistributedSchedulerModule } from './distributed-scheduler.module.js';
 export { DistributedCron, DistributedCronHandler } from './discovery/distributed-cron.decorator.js';
+export { DistributedCronPage } from './discovery/distributed-cron-page.decorator.js';
 export { JobRegistry } from './discovery/job.registry.js';
 export type { RegisteredJob } from './discovery/known-jobs.js';
 export type { CronContextType, Handler } from './discovery/handler.factory.js';
 
 export { CronRun, type CronRunFacts } from './domain/cron-run.js';
+export type { Page, PageKey, PageProgress, PageStatus, PageTicket } from './domain/page.js';
+export type { PageInput } from './domain/page-input.js';
+export type { PageQueue, PageQueueContext, PageWork, PageWorker } from './domain/page-queue.js';
+export type { PageOptions } from './options/page-options.js';
+export { FanOutService, type Published } from './execution/fan-out.service.js';
 export { ClaimService, type Candidate, type ClaimResult } from './execution/claim.service.js';
 export { HeartbeatService } from './execution/heartbeat.service.js';
 export type { InFlightRun } from './execution/in-flight-runs.js';
@@ -23,12 +29,12 @@ export type { NextFireTimesOptions } from './operations/fire-times.service.js';
 export type { BackfillPlan, BackfillProgress } from './operations/backfill-report.js';
 export { TickerService } from './scheduling/ticker.service.js';
 
-export { ALERT_SINK } from './distributed-scheduler.tokens.js';
+export { ALERT_SINK, PAGE_QUEUE } from './distributed-scheduler.tokens.js';
 export type { Alert, AlertKind, AlertSeverity, AlertSink } from './domain/alert.js';
 export type { AlertOptions, AlertSinkOption } from './options/alert-options.js';
 export type { DatabaseTrouble, DatabaseTroubleKind } from './domain/database-trouble.js';
 export { SchedulerEvents } from './events/scheduler-events.js';
-export type { AttemptFacts, BackfillFacts, EventOf, HoldFacts, SchedulerEvent, SchedulerFact } from './events/scheduler-event.js';
+export type { AttemptFacts, BackfillFacts, PageFacts, EventOf, HoldFacts, SchedulerEvent, SchedulerFact } from './events/scheduler-event.js';
 
 export type { BackfillOptions, CancelOptions } from './options/backfill-options.js';
 export type { BulkOptions, DeadLetterFilter, WaitingStatus } from './options/dead-letter-filter.js';
@@ -61,6 +67,7 @@ export { JobAction } from './store/job-action.entity.js';
 export { JobBackfill } from './store/job-backfill.entity.js';
 export { JobFlag } from './store/job-flag.entity.js';
 export { JobInstance } from './store/job-instance.entity.js';
+export { JobPage } from './store/job-page.entity.js';
 export { JobRun, type EarlierAttempt } from './store/job-run.entity.js';
 export { JobSchedule, type EarlierHold } from './store/job-schedule.entity.js';
 export { Receipt } from './store/receipt.entity.js';
@@ -80,6 +87,7 @@ export { InvalidDecorationError } from './errors/invalid-decoration.error.js';
 export { InvalidEntityError } from './errors/invalid-entity.error.js';
 export { InvalidJobsError } from './errors/invalid-jobs.error.js';
 export { InvalidOptionsError } from './errors/invalid-options.error.js';
+export { InvalidPagesError } from './errors/invalid-pages.error.js';
 export { InvalidTimeZoneError } from './errors/invalid-time-zone.error.js';
 export { JobExistsError } from './errors/job-exists.error.js';
 export { LeaseLostError, type LeaseLoss } from './errors/lease-lost.error.js';

@@ -1,4 +1,5 @@
 import type { FlagOffPolicy } from './job-definition.js';
+import type { PageProgress } from './page.js';
 import type { RunStatus, RunTrigger } from './run.js';
 
 /** One start of a handler. */
@@ -24,6 +25,8 @@ export interface ExplainedRow {
   readonly nextAttemptAt: Date | null;
   readonly requestedBy: string | null;
   readonly cancelRequestedAt: Date | null;
+  /** How far its pages are; null where it was not fanned out. */
+  readonly pages?: PageProgress | null;
   /** The first fire time of a gap, and how many it covers. */
   readonly gap: { readonly from: Date; readonly count: number } | null;
 }
@@ -71,6 +74,8 @@ export interface ExplanationFacts {
 export type ExplanationKind =
   | 'done'
   | 'running'
+  /** Its pages are worked; the run itself has nobody. */
+  | 'fanned_out'
   | 'waiting'
   | 'dead'
   | 'cancelled'
@@ -102,6 +107,8 @@ export interface Explanation {
   readonly rerun: string;
   /** Why it did not run, or does not yet; null when it did. */
   readonly why: string | null;
+  /** How far its pages are; null where it was not fanned out. */
+  readonly pages: PageProgress | null;
   /** The fire times of the schedule around it. */
   readonly nearest: { readonly before: Date | null; readonly after: Date | null } | null;
   /** All of it, for people. */

@@ -1,4 +1,5 @@
 import type { Explanation, ExplanationFacts, ExplanationKind, ExplainedStart } from './explanation-facts.js';
+import type { PageProgress } from './page.js';
 import { explainAbsence } from './explained-absence.js';
 
 /** What the reason of a row begins with that a person had begin again. */
@@ -9,11 +10,11 @@ export function explanationOf(facts: ExplanationFacts): Explanation {
   const { jobName, fireTime, row, beside, skippedFor, schedule } = facts;
   const kind = kindOf(facts);
   const starts = row?.starts ?? [];
-  const why = kind === 'done' || kind === 'running' ? null : explainAbsence(facts, kind);
+  const why = kind === 'done' || kind === 'running' || kind === 'fanned_out' ? null : explainAbsence(facts, kind);
   const answers = { secondStart: secondStart(facts), overlap: overlapOf(facts), rerun: rerun(facts, kind) };
   const nearest = schedule && { before: schedule.before, after: schedule.after };
-  const text = [`${jobName} of ${iso(fireTime)}: ${kind}.`, startsInWords(starts), why, answers.secondStart, answers.overlap, answers.rerun].filter((part) => part !== null).join('\n');
-  return { jobName, fireTime, kind, starts, ...answers, beside, skippedFor, why, nearest, text };
+  const text = [`${jobName} of ${iso(fireTime)}: ${kind}.`, startsInWords(starts), pagesInWords(row?.pages), why, answers.secondStart, answers.overlap, answers.rerun].filter((part) => part !== null).join('\n');
+  return { jobName, fireTime, kind, starts, ...answers, beside, skippedFor, why, pages: row?.pages ?? null, nearest, text };
 }
 
 function kindOf({ row, job, schedule, fireTime, now }: ExplanationFacts): ExplanationKind {
@@ -37,6 +38,13 @@ function startsInWords(starts: readonly ExplainedStart[]): string {
   });
   const never = starts.length > 1 ? ', one after the other' : '';
   return `Runners started for it: ${starts.length}${never}: ${each.join('; ')}.`;
+}
+
+function pagesInWords(pages: PageProgress | null | undefined): string | null {
+  if (!pages) return null;
+  const { total, ...counts } = pages;
+  const others = Object.entries(counts).filter(([status, count]) => status !== 'done' && count > 0);
+  return `Fanned out into ${total} pages: ${[`${counts.done} done`, ...others.map(([status, count]) => `${count} ${status}`)].join(', ')}.`;
 }
 
 function secondStart({ row, job, fireTime }: ExplanationFacts): string {
@@ -66,6 +74,7 @@ function rerun({ jobName, fireTime, now, row }: ExplanationFacts, kind: Explanat
   const replay = `To run it again: replay(${of}, { by }); what its receipts have done is not done twice.`;
   switch (kind) {
     case 'running':
+    case 'fanned_out':
       return `To run it again: wait for its end, or cancel(${of}, { by }) first.`;
     case 'waiting':
       return 'Nothing needs to be done: it is started by itself. To end it instead: cancel.';

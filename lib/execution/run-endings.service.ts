@@ -5,6 +5,7 @@ import type { Outcome } from '../domain/outcome.js';
 import { describeError } from '../domain/stored-error.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import { monotonicNow } from '../runtime/monotonic.js';
+import { FanOutStore } from '../store/fan-out.store.js';
 import { JobRunStore, type Ending, type WrittenEnd } from '../store/job-run.store.js';
 import type { InFlightRun } from './in-flight-runs.js';
 
@@ -22,6 +23,7 @@ const LONGEST_RETRY_MS = 2_000;
 export class RunEndings {
   constructor(
     private readonly store: JobRunStore,
+    private readonly fanOuts: FanOutStore,
     private readonly events: SchedulerEvents,
   ) {}
 
@@ -36,7 +38,7 @@ export class RunEndings {
   private async persist(run: InFlightRun, outcome: Outcome): Promise<WrittenEnd | null> {
     for (let wait = FIRST_RETRY_MS, failures = 1; ; wait = Math.min(wait * 2, LONGEST_RETRY_MS), failures++) {
       try {
-        const written = outcome.kind === 'done' ? await this.store.complete(run.owned) : await this.store.end(run.owned, endingOf(outcome));
+        const written = outcome.kind === 'done' ? await this.complete(run) : await this.store.end(run.owned, endingOf(outcome));
         return written ?? (failures > 1 ? await this.store.endOf(run.owned) : null);
       } catch (error) {
         this.events.emit({ type: 'loop.failed', loop: `ending of ${run.id}`, error: describeError(error), failures, trouble: databaseTrouble(error) });
@@ -44,6 +46,11 @@ export class RunEndings {
         await sleep(wait, undefined, { ref: false });
       }
     }
+  }
+
+  /** An earlier attempt may have published pages, too. */
+  private complete(run: InFlightRun): Promise<WrittenEnd | null> {
+    return run.publishes || run.owned.attempt > 1 ? this.fanOuts.complete(run.owned) : this.store.complete(run.owned);
   }
 
   private report(run: InFlightRun, outcome: Outcome, durationMs: number, written: WrittenEnd | null): void {
@@ -55,6 +62,8 @@ export class RunEndings {
     }
     // Somebody cancelled it, and this process had not heard of it.
     if (written.status === 'cancelled') return this.events.emit({ type: 'run.cancelled', ...facts, reason: written.reason ?? '' });
+    if (written.status === 'fanned_out') return this.events.emit({ type: 'run.fannedOut', ...facts, pages: written.pages ?? 0, durationMs });
+    if (written.status === 'dead' && outcome.kind === 'done') return this.events.emit({ type: 'run.dead', ...facts, error: written.error ?? describeError(written.reason), reason: written.reason ?? '' });
     switch (outcome.kind) {
       case 'done':
         return this.events.emit({ type: 'run.completed', ...facts, durationMs });

@@ -5,6 +5,7 @@ import { SchedulerEvents } from '../events/scheduler-events.js';
 import { HeartbeatService } from '../execution/heartbeat.service.js';
 import { ClockWatchService } from '../maintenance/clock-watch.service.js';
 import { OverdueService } from '../maintenance/overdue.service.js';
+import { PageKeeper } from '../maintenance/page-keeper.service.js';
 import { PartitionsService } from '../maintenance/partitions.service.js';
 import { ReaperService } from '../maintenance/reaper.service.js';
 import { BackfillService } from '../scheduling/backfill.service.js';
@@ -12,6 +13,7 @@ import { CatchUpService } from '../scheduling/catch-up.service.js';
 import { ScheduleFollower } from '../scheduling/schedule-follower.service.js';
 import { TickerService } from '../scheduling/ticker.service.js';
 import { WatermarkService } from '../scheduling/watermark.service.js';
+import { PageWorkers } from './page-workers.js';
 import { within } from './within.js';
 
 /** Not worth a long wait: a replica that starts looks at a few more rows without it. */
@@ -33,6 +35,8 @@ export class Duties {
     private readonly clockWatch: ClockWatchService,
     private readonly overdue: OverdueService,
     private readonly heartbeat: HeartbeatService,
+    private readonly pageKeeper: PageKeeper,
+    private readonly pageWorkers: PageWorkers,
     private readonly events: SchedulerEvents,
   ) {}
 
@@ -41,19 +45,20 @@ export class Duties {
     await this.partitions.makeReady();
     await this.heartbeat.start();
     this.wakeUps = this.events.subscribe((event) => this.wake(event));
-    const duties = [this.partitions, this.follower, this.watermarks, this.clockWatch, this.overdue, this.reaper, this.catchUps, this.backfills, this.ticker];
+    const duties = [this.partitions, this.follower, this.watermarks, this.clockWatch, this.overdue, this.reaper, this.catchUps, this.backfills, this.pageKeeper, this.pageWorkers, this.ticker];
     for (const duty of duties) duty.start();
   }
 
   /** Claims nothing more, whatever is still running. */
   async stopClaiming(): Promise<void> {
     this.wakeUps?.unsubscribe();
-    const duties = [this.ticker, this.catchUps, this.backfills, this.reaper, this.partitions, this.follower, this.clockWatch, this.overdue];
+    const duties = [this.ticker, this.catchUps, this.backfills, this.reaper, this.partitions, this.follower, this.clockWatch, this.overdue, this.pageKeeper, this.pageWorkers];
     await Promise.all(duties.map((duty) => duty.stop()));
   }
 
   /** The heartbeat ends last: until then, what still runs keeps its lease. */
   async stop(): Promise<void> {
+    await this.pageWorkers.close();
     await within(REMEMBER_WITHIN_MS, this.rememberWatermarks());
     await this.heartbeat.stop();
   }
@@ -70,6 +75,8 @@ export class Duties {
         this.reaper.wakeWithin(event.retryInMs);
         this.reaper.runEnded();
         return this.ticker.runEnded();
+      case 'page.failed':
+        return this.pageKeeper.wakeWithin(event.retryInMs);
       case 'run.queued':
         return this.reaper.wake();
       case 'backfill.started':

@@ -74,10 +74,10 @@ export class InventoryStore {
        from   ${jobSchedule} job
        left   join (select job_name,
                            count(*) filter (where status in ('queued', 'failed', 'orphaned'))::integer as waiting,
-                           count(*) filter (where status = 'running')::integer as running,
+                           count(*) filter (where status in ('running', 'fanned_out'))::integer as running,
                            count(*) filter (where status = 'dead')::integer as dead
                     from   ${jobRuns}
-                    where  status in ('queued', 'failed', 'orphaned', 'running', 'dead')
+                    where  status in ('queued', 'failed', 'orphaned', 'running', 'fanned_out', 'dead')
                     group  by job_name) open on open.job_name = job.name
        left   join lateral (select jsonb_build_object('fireTime', run.fire_time, 'status', run.status, 'startedAt', run.started_at, 'finishedAt', run.finished_at) as last
                             from   ${jobRuns} run

@@ -1,8 +1,7 @@
 import type { EntityManager } from 'typeorm';
 import type { OwnedRun } from '../domain/run.js';
-import { fenceOf } from './fence.js';
 import { queryOn } from './query.js';
-import { receiptLockKey } from './receipt-lock.js';
+import { receiptOwner } from './receipt-owner.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 
 /** What a receipt stands for within its run. */
@@ -29,29 +28,25 @@ export class ReceiptStore {
    * The transaction can be told by its lock, taken before it may have to wait: whoever takes the run over ends it.
    */
   async open(manager: EntityManager, run: OwnedRun, key: ReceiptKey, idempotencyKey: string): Promise<ReceiptAnswer> {
-    const { jobRuns, receipts } = this.database.tables;
+    const { receipts } = this.database.tables;
+    const owner = receiptOwner(this.database.tables, run);
     const query = queryOn(manager);
     const [row] = await query<{ owned: boolean; opened: boolean }>(
       `with owned as materialized (
-         select pg_advisory_xact_lock_shared(${receiptLockKey(this.database.tables.schema, 'job_name', 'fire_time', 'attempt')})
-         from   ${jobRuns}
-         where  job_name = $1
-         and    fire_time = $2
-         and    status = 'running'
-         and    attempt = $3
-         and    claimed_by = $4
-         and    lease_until > clock_timestamp()
+         select pg_advisory_xact_lock_shared(${owner.lockKey})
+         from   ${owner.table}
+         where  ${owner.isOurs}
        ),
        opened as (
          insert into ${receipts} (job_name, fire_time, attempt, claimed_by, entity, effect, idempotency_key)
-         select $1, $2, $3, $4, $5, $6, $7
+         select $1, $2, $3, $4, $6, $7, $8
          from   owned
          on conflict (job_name, fire_time, entity, effect) do nothing
          returning 1
        )
        select exists (select from owned) as owned,
               exists (select from opened) as opened`,
-      [...fenceOf(run), key.entity, key.effect, idempotencyKey],
+      [...owner.fence, key.entity, key.effect, idempotencyKey],
     );
     if (row!.opened) return { kind: 'opened' };
     if (!row!.owned) return { kind: 'refused' };
@@ -68,14 +63,15 @@ export class ReceiptStore {
   }
 
   /**
-   * The last statement before the commit: keeps the result, and holds the run so that nobody reaps it until the
+   * The last statement before the commit: keeps the result, and holds the run, or the page, so that nobody takes it over until the
    * transaction ends. The lock lets heartbeats pass: were it stronger, a process that is busy with something else before
    * its commit would hold up the renewal of all its leases.
    * @param result JSON, or null to keep none
    * @returns false when the run is no longer ours: the transaction must be rolled back
    */
   async close(manager: EntityManager, run: OwnedRun, key: ReceiptKey, result: string | null): Promise<boolean> {
-    const { jobRuns, receipts } = this.database.tables;
+    const { receipts } = this.database.tables;
+    const owner = receiptOwner(this.database.tables, run);
     const query = queryOn(manager);
     if (result !== null) {
       await query(
@@ -90,15 +86,10 @@ export class ReceiptStore {
     }
     const owned = await query(
       `select
-       from   ${jobRuns}
-       where  job_name = $1
-       and    fire_time = $2
-       and    status = 'running'
-       and    attempt = $3
-       and    claimed_by = $4
-       and    lease_until > clock_timestamp()
+       from   ${owner.table}
+       where  ${owner.isOurs}
        for    key share`,
-      fenceOf(run),
+      [...owner.fence],
     );
     return owned.length === 1;
   }

@@ -8,6 +8,7 @@ import { ClaimStore } from './claim.store.js';
 import { DeadLetterBulkStore } from './dead-letter-bulk.store.js';
 import { DeadLetterStore } from './dead-letter.store.js';
 import { ExplainStore } from './explain.store.js';
+import { FanOutStore } from './fan-out.store.js';
 import { FlagStore } from './flag.store.js';
 import { InventoryStore } from './inventory.store.js';
 import { JobInstanceStore } from './job-instance.store.js';
@@ -17,6 +18,9 @@ import { JobScheduleStore } from './job-schedule.store.js';
 import { ManualRunStore } from './manual-run.store.js';
 import { OverdueStore } from './overdue.store.js';
 import { OverrideStore } from './override.store.js';
+import { PageAttemptStore } from './page-attempt.store.js';
+import { PageKeepingStore } from './page-keeping.store.js';
+import { PageStore } from './page.store.js';
 import { PartitionStore } from './partition.store.js';
 import { PauseStore } from './pause.store.js';
 import { ReaperStore } from './reaper.store.js';
@@ -47,6 +51,9 @@ export const STORE_PROVIDERS: Provider[] = [
     FlagStore,
     CancelStore,
     ExplainStore,
+    FanOutStore,
+    PageAttemptStore,
+    PageKeepingStore,
     InventoryStore,
     OverdueStore,
     ToldStore,
@@ -55,7 +62,7 @@ export const STORE_PROVIDERS: Provider[] = [
     inject: [SchedulerDatabase],
     useFactory: (database: SchedulerDatabase) => new store(database),
   })),
-  ...[ClaimStore, CatchUpStore, TakeOverStore, RunTimeJobStore, BackfillFeedStore, OverrideStore, SkipStore, ManualRunStore].map((store) => ({
+  ...[ClaimStore, CatchUpStore, TakeOverStore, RunTimeJobStore, BackfillFeedStore, OverrideStore, SkipStore, ManualRunStore, PageStore].map((store) => ({
     provide: store,
     inject: [SchedulerDatabase, PartitionStore],
     useFactory: (database: SchedulerDatabase, partitions: PartitionStore) => new store(database, partitions),

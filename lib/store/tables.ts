@@ -5,6 +5,7 @@ export class Tables {
   readonly jobSchedule: string;
   readonly jobRuns: string;
   readonly receipts: string;
+  readonly jobPages: string;
   readonly jobInstances: string;
   readonly jobActions: string;
   readonly jobFlags: string;
@@ -20,6 +21,7 @@ export class Tables {
     this.jobSchedule = this.qualify('job_schedule');
     this.jobRuns = this.qualify('job_runs');
     this.receipts = this.qualify('receipts');
+    this.jobPages = this.qualify('job_pages');
     this.jobInstances = this.qualify('job_instances');
     this.jobActions = this.qualify('job_actions');
     this.jobFlags = this.qualify('job_flags');

@@ -1,2 +1,3 @@
 export { startEmbeddedServer, type EmbeddedServer, type EmbeddedServerOptions } from '../store/embedded-server.js';
 export { runJob, type RunEnd, type RunJobOptions } from './run-job.js';
+export { InMemoryPageQueue } from './in-memory-page-queue.js';
