@@ -13,6 +13,8 @@ export interface PageWorker {
 export interface PageQueueContext {
   /** The schema of the scheduler's tables: two schedulers in one database are two. */
   readonly schema: string;
+  /** The scheduler makes its own tables at start-up, so that the queue may do so, too. */
+  readonly migrate: boolean;
   /** Settings of pg's `Client` for the scheduler's own database. @param applicationName as the server lists it */
   postgres(applicationName: string): Readonly<Record<string, unknown>>;
   /** Told what goes wrong between deliveries. */
@@ -24,7 +26,7 @@ export interface PageQueueContext {
  * tried again or dead, is in `job_pages`. So it may deliver too often, late and in any order.
  */
 export interface PageQueue {
-  /** Called once, before anything else. */
+  /** Called before anything else, and again when it has failed. */
   open?(context: PageQueueContext): Promise<void>;
   /** Keeps the tickets, all or with an error. One whose id waits already may be dropped; it is harmless twice. */
   enqueue(jobName: string, tickets: readonly PageTicket[]): Promise<void>;

@@ -21,7 +21,7 @@ export interface PageKey extends RunKey {
 export interface PageTicket extends PageKey {
   /** Made of the job, the fire time, the page and `ticket`: 43 characters that are safe in any key. */
   readonly id: string;
-  /** How many attempts the page had when it was queued. A ticket of an earlier queueing is worth nothing any more. */
+  /** How often the page was queued before. A ticket of an earlier time is worth nothing any more. */
   readonly ticket: number;
 }
 

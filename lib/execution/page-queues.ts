@@ -1,11 +1,12 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { KnownJobs } from '../discovery/known-jobs.js';
-import { PAGE_QUEUE } from '../distributed-scheduler.tokens.js';
+import { PAGE_QUEUE, SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
 import type { PageQueue } from '../domain/page-queue.js';
 import { describeError } from '../domain/stored-error.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
+import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { SchedulerDatabase } from '../store/scheduler-database.js';
 
 /** The application's queue for pages, opened when it is needed first. */
@@ -18,6 +19,7 @@ export class PageQueues {
     private readonly known: KnownJobs,
     private readonly database: SchedulerDatabase,
     private readonly events: SchedulerEvents,
+    @Inject(SCHEDULER_OPTIONS) private readonly options: ResolvedSchedulerOptions,
     @Inject(ModuleRef) private readonly modules: ModuleRef,
   ) {}
 
@@ -58,6 +60,7 @@ export class PageQueues {
   private async opened(queue: PageQueue): Promise<PageQueue> {
     await queue.open?.({
       schema: this.database.tables.schema,
+      migrate: this.options.migrate,
       postgres: (applicationName) => {
         const { config, password } = this.database.settings(applicationName);
         return password ? { ...config, password } : config;

@@ -29,7 +29,7 @@ export class JobPage {
   @Column('integer', { default: 0 })
   releases!: number;
 
-  /** How many attempts it had when it was queued last: of the deliveries that a queue makes, only those that say so may begin it. */
+  /** How often it was queued again: of the deliveries that a queue makes, only those that say so may begin it. */
   @Column('integer', { default: 0 })
   ticket!: number;
 

@@ -121,7 +121,7 @@ export class PageAttemptStore {
                 finished_at = clock_timestamp(),
                 next_attempt_at = case when became.status in ('queued', 'failed') then clock_timestamp() + given."retryInMs" * interval '1 millisecond' end,
                 enqueued_at = null,
-                ticket = page.attempt,
+                ticket = page.ticket + 1,
                 releases = page.releases + given.releases
          from   ${jobRuns} run
          cross  join ${given}

@@ -91,7 +91,7 @@ export class PageKeepingStore {
        )
        update ${jobPages} page
        set    status = 'queued',
-              ticket = page.attempt,
+              ticket = page.ticket + 1,
               enqueued_at = null,
               next_attempt_at = clock_timestamp(),
               reason = 'its instance is gone'
@@ -117,7 +117,8 @@ export class PageKeepingStore {
          for    no key update skip locked
        )
        update ${jobPages} page
-       set    enqueued_at = null
+       set    enqueued_at = null,
+              ticket = page.ticket + 1
        from   lost
        where  page.job_name = lost.job_name
        and    page.fire_time = lost.fire_time

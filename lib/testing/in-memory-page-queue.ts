@@ -1,20 +1,47 @@
 import type { PageTicket } from '../domain/page.js';
 import type { PageQueue, PageWork, PageWorker } from '../domain/page-queue.js';
 
-/** A page queue within one process, for tests of applications whose pages need no second one. What it has goes with it. */
+/** How soon a delivery is made again that was given back, in milliseconds. */
+const AGAIN_AFTER_MS = 10;
+
+/**
+ * A page queue within one process, for tests of applications whose pages need no second one; what it has goes with it. Several
+ * clients of one queue stand for several processes.
+ */
 export class InMemoryPageQueue implements PageQueue {
-  private readonly jobs = new Map<string, InMemoryJob>();
+  private readonly jobs: Map<string, InMemoryJob>;
+  private readonly workers = new Map<InMemoryWorker, InMemoryJob>();
+
+  /** @param queue makes this another client of that one */
+  constructor(queue?: InMemoryPageQueue) {
+    this.jobs = queue ? queue.jobs : new Map();
+  }
 
   async enqueue(jobName: string, tickets: readonly PageTicket[]): Promise<void> {
     this.job(jobName).add(tickets);
   }
 
   work(jobName: string, work: PageWork, { concurrency }: { readonly concurrency: number }): PageWorker {
-    return this.job(jobName).join(new InMemoryWorker(work, concurrency));
+    const job = this.job(jobName);
+    const worker = new InMemoryWorker(work, concurrency);
+    this.workers.set(worker, job);
+    job.join(worker);
+    return {
+      stop: async () => {
+        job.leave(worker);
+        await worker.idle();
+        this.workers.delete(worker);
+      },
+    };
   }
 
-  /** It has no connections; several applications of one test may share it. */
-  async close(): Promise<void> {}
+  async close(): Promise<void> {
+    for (const [worker, job] of this.workers) {
+      job.leave(worker);
+      job.add(worker.abandon());
+    }
+    this.workers.clear();
+  }
 
   private job(jobName: string): InMemoryJob {
     const job = this.jobs.get(jobName) ?? new InMemoryJob();
@@ -25,23 +52,20 @@ export class InMemoryPageQueue implements PageQueue {
 
 class InMemoryJob {
   private readonly waiting = new Map<string, PageTicket>();
-  private readonly inHand = new Set<string>();
   private readonly workers = new Set<InMemoryWorker>();
 
   add(tickets: readonly PageTicket[]): void {
-    for (const ticket of tickets) if (!this.inHand.has(ticket.id)) this.waiting.set(ticket.id, ticket);
+    for (const ticket of tickets) this.waiting.set(ticket.id, ticket);
     this.deliver();
   }
 
-  join(worker: InMemoryWorker): PageWorker {
+  join(worker: InMemoryWorker): void {
     this.workers.add(worker);
     this.deliver();
-    return {
-      stop: async () => {
-        this.workers.delete(worker);
-        await worker.idle();
-      },
-    };
+  }
+
+  leave(worker: InMemoryWorker): void {
+    this.workers.delete(worker);
   }
 
   private deliver(): void {
@@ -49,26 +73,16 @@ class InMemoryJob {
       const worker = [...this.workers].find((one) => one.hasRoom);
       if (!worker) return;
       this.waiting.delete(ticket.id);
-      this.inHand.add(ticket.id);
       worker.take(ticket).then(
-        () => this.settled(ticket),
-        () => {
-          // Given back: it is delivered again, in a turn of its own.
-          this.settled(ticket);
-          setTimeout(() => this.add([ticket]), 10).unref();
-        },
+        () => this.deliver(),
+        () => void setTimeout(() => this.add([ticket]), AGAIN_AFTER_MS).unref(),
       );
     }
-  }
-
-  private settled(ticket: PageTicket): void {
-    this.inHand.delete(ticket.id);
-    this.deliver();
   }
 }
 
 class InMemoryWorker {
-  private readonly busy = new Set<Promise<void>>();
+  private readonly inHand = new Map<PageTicket, Promise<void>>();
 
   constructor(
     private readonly work: PageWork,
@@ -76,18 +90,23 @@ class InMemoryWorker {
   ) {}
 
   get hasRoom(): boolean {
-    return this.busy.size < this.concurrency;
+    return this.inHand.size < this.concurrency;
   }
 
   take(ticket: PageTicket): Promise<void> {
-    const working = Promise.resolve().then(() => this.work(ticket));
-    this.busy.add(working);
-    const end = () => this.busy.delete(working);
-    working.then(end, end);
+    const working = Promise.resolve()
+      .then(() => this.work(ticket))
+      .finally(() => this.inHand.delete(ticket));
+    this.inHand.set(ticket, working);
     return working;
   }
 
   async idle(): Promise<void> {
-    await Promise.allSettled([...this.busy]);
+    await Promise.allSettled([...this.inHand.values()]);
+  }
+
+  /** @returns what it had in hand */
+  abandon(): PageTicket[] {
+    return [...this.inHand.keys()];
   }
 }
