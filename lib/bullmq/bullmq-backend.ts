@@ -30,9 +30,9 @@ export function postgresBackend({ connection, schema, migrate }: ResolvedBullMqO
 
 export function redisBackend({ redis }: ResolvedBullMqOptions): BullMqBackend {
   // A tick that enqueues is not to wait for a Redis that is gone: the pages are written, and are handed over later.
-  const impatient = { ...redis, maxRetriesPerRequest: 1, enableOfflineQueue: false };
+  const impatient = { ...redis, maxRetriesPerRequest: 1 };
   return {
-    queue: (name) => new Queue(name, { connection: impatient, skipWaitingForReady: true }),
+    queue: (name) => new Queue(name, { connection: impatient }),
     worker: (name, processor, options) => new Worker(name, processor, { ...options, maxStalledCount, connection: { ...redis, maxRetriesPerRequest: null } }),
   };
 }

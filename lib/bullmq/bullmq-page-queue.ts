@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Job, Queue, Worker } from 'bullmq';
 import { pageTicket, type PageTicket } from '../domain/page.js';
 import type { PageQueue, PageQueueContext, PageWork, PageWorker } from '../domain/page-queue.js';
@@ -18,6 +19,9 @@ interface Carried {
  * to say. Nothing is kept of those that were: `job_pages` has it.
  */
 const JOB = { attempts: 1_000_000, backoff: { type: 'fixed', delay: 2_000 }, removeOnComplete: true, removeOnFail: true } as const;
+
+/** How soon an idle worker has paused, in milliseconds. */
+const IDLE_WITHIN_MS = 500;
 
 /** Carries pages by BullMQ, on its PostgreSQL backend or on Redis; each job of the scheduler has a queue of its own. */
 export class BullMqPageQueue implements PageQueue {
@@ -70,7 +74,7 @@ export class BullMqPageQueue implements PageQueue {
     const [workers, queues] = [[...this.workers], [...this.queues.values()]];
     this.workers.clear();
     this.queues.clear();
-    await Promise.allSettled([...workers.map((worker) => worker.close(true)), ...queues.map((queue) => queue.close())]);
+    await Promise.allSettled([...workers.map(letGo), ...queues.map((queue) => queue.close())]);
   }
 
   private queueOf(jobName: string): Queue {
@@ -93,6 +97,12 @@ export class BullMqPageQueue implements PageQueue {
     const hash = createHash('sha256').update(JSON.stringify([this.opened.context.schema, jobName])).digest('hex').slice(0, 12);
     return `${jobName.replaceAll(/[^A-Za-z0-9_-]+/g, '-').slice(0, 40)}-${hash}`;
   }
+}
+
+/** Paused first: closed while it waits for a job, it would leave a timer behind that keeps the process alive. One that has a job is not waited for. */
+async function letGo(worker: Worker): Promise<void> {
+  await Promise.race([worker.pause(), sleep(IDLE_WITHIN_MS, undefined, { ref: false })]);
+  await worker.close(true);
 }
 
 function ticketOf({ jobName, fireTime, page, ticket }: Carried): PageTicket {

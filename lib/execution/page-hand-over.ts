@@ -3,6 +3,9 @@ import type { PageTicket } from '../domain/page.js';
 import { PageStore } from '../store/page.store.js';
 import { PageQueues } from './page-queues.js';
 
+/** How long the queue gets to take tickets, in milliseconds: no tick is to wait for one that is gone. */
+const PATIENCE_MS = 10_000;
+
 /** Hands tickets to the queue, and notes that. A crash in between hands them over twice, which is harmless. */
 @Injectable()
 export class PageHandOver {
@@ -20,7 +23,7 @@ export class PageHandOver {
     }
     for (const [jobName, own] of byJob) {
       const queue = await this.queues.open();
-      await queue.enqueue(jobName, own);
+      await inTime(queue.enqueue(jobName, own));
       await this.store.handedOver(own);
     }
   }
@@ -28,4 +31,13 @@ export class PageHandOver {
   failed(error: unknown): void {
     this.queues.failed(error);
   }
+}
+
+async function inTime(work: Promise<void>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(new Error(`The page queue gave no answer for ${PATIENCE_MS / 1_000} s.`)), PATIENCE_MS);
+    timer.unref();
+  });
+  await Promise.race([work, late]).finally(() => clearTimeout(timer));
 }
