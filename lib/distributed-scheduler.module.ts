@@ -48,6 +48,7 @@ import { WaitingRuns } from './maintenance/waiting-runs.service.js';
 import { Backfills } from './operations/backfills.service.js';
 import { Cancels } from './operations/cancels.service.js';
 import { DeadLetters } from './operations/dead-letters.service.js';
+import { DeadPages } from './operations/dead-pages.service.js';
 import { Explanations } from './operations/explanations.service.js';
 import { FireTimes } from './operations/fire-times.service.js';
 import { Flags } from './operations/flags.service.js';
@@ -135,6 +136,7 @@ const SERVICES: Provider[] = [
   PartitionsService,
   ClockWatchService,
   DeadLetters,
+  DeadPages,
   DatabaseWatch,
   OverdueService,
   AlertsService,

@@ -15,6 +15,9 @@ export { ClaimService, type Candidate, type ClaimResult } from './execution/clai
 export { HeartbeatService } from './execution/heartbeat.service.js';
 export type { InFlightRun } from './execution/in-flight-runs.js';
 export { ReceiptService, type Effect, type OnceOptions, type OnceOutcome } from './execution/receipt.service.js';
+export type { ChangedPages } from './operations/dead-pages.service.js';
+export type { DeadPageFilter, DeadPageOptions } from './options/page-filter.js';
+export type { DeadPage, FoundPages } from './store/page-letters.store.js';
 export { Cancels } from './operations/cancels.service.js';
 export { Explanations } from './operations/explanations.service.js';
 export { Flags } from './operations/flags.service.js';

@@ -7,6 +7,7 @@ import { integer } from '../options/option-rules.js';
 import type { BackfillPlan, BackfillProgress } from './backfill-report.js';
 import { Backfills } from './backfills.service.js';
 import { Cancels } from './cancels.service.js';
+import { DeadPages } from './dead-pages.service.js';
 import { DeadLetters } from './dead-letters.service.js';
 import { Explanations } from './explanations.service.js';
 import { FireTimes } from './fire-times.service.js';
@@ -37,6 +38,7 @@ export class SchedulerService {
     private readonly manualRuns: ManualRuns,
     private readonly cancels: Cancels,
     private readonly deadLetters: DeadLetters,
+    private readonly pages: DeadPages,
     private readonly backfillsOf: Backfills,
   ) {}
 
@@ -138,6 +140,21 @@ export class SchedulerService {
   /** {@link discard} of many. See {@link DeadLetters.discardAll}. */
   discardAll(...args: Parameters<DeadLetters['discardAll']>): ReturnType<DeadLetters['discardAll']> {
     return this.deadLetters.discardAll(...args);
+  }
+
+  /** Pages that wait for a person. See {@link DeadPages.list}. */
+  deadPages(...args: Parameters<DeadPages['list']>): ReturnType<DeadPages['list']> {
+    return this.pages.list(...args);
+  }
+
+  /** Runs dead pages once more. See {@link DeadPages.replay}. */
+  replayPages(...args: Parameters<DeadPages['replay']>): ReturnType<DeadPages['replay']> {
+    return this.pages.replay(...args);
+  }
+
+  /** Ends dead pages for good. See {@link DeadPages.discard}. */
+  discardPages(...args: Parameters<DeadPages['discard']>): ReturnType<DeadPages['discard']> {
+    return this.pages.discard(...args);
   }
 
   /**

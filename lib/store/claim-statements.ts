@@ -177,6 +177,7 @@ export function startWaiting(tables: Tables, candidates: string, instanceId: str
             cancel_requested_at = null,
             cancel_reason = null,
             error = null,
+            pages = null,
             earlier_attempts = case when run.claimed_by is null then run.earlier_attempts else run.earlier_attempts || jsonb_build_object(
               'attempt', run.attempt,
               'claimedBy', run.claimed_by,

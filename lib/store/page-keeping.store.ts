@@ -1,5 +1,6 @@
 import { pageTicket, type PageTicket } from '../domain/page.js';
 import type { RunKey } from '../domain/run.js';
+import { OPEN_PAGE } from './page-ends.js';
 import { queryOn, type Query } from './query.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 
@@ -9,7 +10,7 @@ export interface PageOutlook {
   readonly toHandOver: readonly PageTicket[];
   /** Milliseconds until the next one is due; null when none waits. */
   readonly nextInMs: number | null;
-  /** Occurrences that are to be cancelled, and are not yet. */
+  /** Occurrences that are to be cancelled, or whose pages have all ended, and that have not. */
   readonly toSettle: readonly RunKey[];
 }
 
@@ -60,10 +61,11 @@ export class PageKeepingStore {
     const later = rows.filter(({ inMs }) => inMs > 0).map(({ inMs }) => inMs);
     const toSettle = await this.query<RunKey>(
       `select job_name as "jobName", fire_time as "fireTime"
-       from   ${jobRuns}
+       from   ${jobRuns} run
        where  status = 'fanned_out'
-       and    cancel_requested_at is not null
-       and    job_name = any ($1::text[])`,
+       and    job_name = any ($1::text[])
+       and   (cancel_requested_at is not null or not exists (
+                select from ${jobPages} page where page.job_name = run.job_name and page.fire_time = run.fire_time and page.${OPEN_PAGE}))`,
       [jobNames],
     );
     return { toHandOver: due.map((row) => pageTicket(row, row.ticket)), nextInMs: later.length > 0 ? Math.min(...later) : null, toSettle };

@@ -20,6 +20,7 @@ import { OverdueStore } from './overdue.store.js';
 import { OverrideStore } from './override.store.js';
 import { PageAttemptStore } from './page-attempt.store.js';
 import { PageKeepingStore } from './page-keeping.store.js';
+import { PageLettersStore } from './page-letters.store.js';
 import { PageStore } from './page.store.js';
 import { PartitionStore } from './partition.store.js';
 import { PauseStore } from './pause.store.js';
@@ -54,6 +55,7 @@ export const STORE_PROVIDERS: Provider[] = [
     FanOutStore,
     PageAttemptStore,
     PageKeepingStore,
+    PageLettersStore,
     InventoryStore,
     OverdueStore,
     ToldStore,
