@@ -235,6 +235,22 @@ describe('a page', () => {
     expect((await pages()).find(({ page }) => page === ticket!.page)).toMatchObject({ status: 'done', attempt: 2 });
   });
 
+  it('that is somebody else’s by now is told so through its signal', async () => {
+    let told: unknown;
+    script.page = (run) => {
+      if (run.attempt > 1) return Promise.resolve();
+      return new Promise((_resolve, reject) => run.signal.addEventListener('abort', () => reject((told = run.signal.reason))));
+    };
+    const app = await start();
+    await app.get(SchedulerService).runNow('statements', BY);
+    const [ticket] = await tickets(2);
+    const first = hand.deliver(ticket!);
+    await until(async () => expect((await pages()).find(({ page }) => page === ticket!.page)).toMatchObject({ status: 'running', attempt: 1 }));
+    await hand.deliver(ticket!);
+    await first;
+    expect(told).toBeInstanceOf(LeaseLostError);
+  });
+
   it('that is frozen inside a receipt holds up nobody: whoever gets it next ends its transaction', async () => {
     const held = latch();
     const inside = latch();

@@ -157,8 +157,17 @@ describe('another occurrence of the job', () => {
   ] as const)('with overlap %s is %s while the pages of an earlier one are under way', async (overlap, verdict) => {
     await fanOuts.complete(await fanOut('a'));
     await stores.test.query(`update job_runs set started_at = $1`, [FIRE_TIME]);
-    expect(await claimLater({ overlap, parallel: overlap === 'allow' ? 1 : 1 })).toMatchObject({ verdict });
+    expect(await claimLater({ overlap, parallel: 1 })).toMatchObject({ verdict });
     const [earlier] = await stores.test.query('select status, cancel_reason from job_runs where fire_time = $1', [FIRE_TIME]);
     expect(earlier).toEqual({ status: 'fanned_out', cancel_reason: overlap === 'replace' ? 'replaced by a newer one' : null });
+  });
+
+  it('waits for a place in the concurrency group in which the pages of an earlier one are under way', async () => {
+    await fanOuts.complete(await fanOut('a'));
+    await stores.test.query(`update job_runs set concurrency_group = 'reports'`);
+    const group = { overlap: 'allow', parallel: null, group: 'reports', groupLimit: 1 };
+    expect(await claimLater(group)).toMatchObject({ verdict: 'waiting' });
+    await attempts.end(await claim('a'), DONE);
+    expect(await claimLater(group)).toMatchObject({ verdict: 'claimed' });
   });
 });
