@@ -20,7 +20,7 @@ export class CronRun {
   readonly jobName: string;
   /** The instant the occurrence was due: the same for every attempt, wherever it runs. */
   readonly fireTime: Date;
-  /** 1, 2, … */
+  /** 1, 2, …; for the handler of a page, the page's. */
   readonly attempt: number;
   /**
    * `schedule`: at its time. `catch-up`: later, after a gap. `backfill`: because an operator asked for past occurrences.
@@ -47,7 +47,7 @@ export class CronRun {
     this.#facts = facts;
   }
 
-  /** Until when the run is safe without another heartbeat, by the database's clock. */
+  /** Until when the run is safe without another heartbeat, by the database's clock. A page has no lease: the last instant there is. */
   get leaseUntil(): Date {
     return this.#facts.leaseUntil();
   }

@@ -190,18 +190,25 @@ function keyIs(json: Json, run: RunKey): (alias: string) => string {
   return (alias) => `${alias}.job_name = ${jobName} and ${alias}.fire_time = ${fireTime}`;
 }
 
-/** SQL that ends the transactions in which the last attempt of a page still holds a receipt. @param which SQL from `from` on, of `page` */
+/**
+ * SQL that ends the transactions in which the last attempt of a page still holds a receipt. Laterally, so that the server's locks are
+ * looked at only where there was one. @param which SQL from `from` on, of `page`
+ */
 function endReceipts(which: string, schema: string): string {
   return `with stale as materialized (
            select ${receiptLockKey(schema, 'page.job_name', 'page.fire_time', 'page.attempt', 'page.page')} as key
            ${which}
          )
-         select pg_terminate_backend(held.pid)
-         from   pg_locks held
-         join   stale on stale.key = (held.classid::bigint << 32) | held.objid::bigint
-         join   pg_stat_activity backend on backend.pid = held.pid and backend.usename = current_user
-         where  held.locktype = 'advisory'
-         and    held.objsubid = 1
-         and    held.granted
-         and    held.database = (select oid from pg_database where datname = current_database())`;
+         select pg_terminate_backend(holder.pid)
+         from   stale
+         cross  join lateral (
+           select held.pid
+           from   pg_locks held
+           join   pg_stat_activity backend on backend.pid = held.pid and backend.usename = current_user
+           where  held.locktype = 'advisory'
+           and    held.objsubid = 1
+           and    held.granted
+           and    held.database = (select oid from pg_database where datname = current_database())
+           and    (held.classid::bigint << 32) | held.objid::bigint = stale.key
+           offset 0) holder`;
 }

@@ -77,7 +77,7 @@ export class PageKeepingStore {
    * @returns how many
    */
   async recover(jobNames: readonly string[], { goneForMs, stillForMs }: { readonly goneForMs: number; readonly stillForMs: number }): Promise<number> {
-    const { jobPages, jobInstances } = this.database.tables;
+    const { jobRuns, jobPages, jobInstances } = this.database.tables;
     const gone = await this.query(
       `with gone as (
          select page.job_name, page.fire_time, page.page
@@ -105,18 +105,24 @@ export class PageKeepingStore {
       [jobNames, goneForMs],
     );
     const lost = await this.query(
-      `with lost as (
-         select page.job_name, page.fire_time, page.page
-         from   ${jobPages} page
-         where  page.status in ('queued', 'failed')
-         and    page.job_name = any ($1::text[])
-         and    page.enqueued_at < clock_timestamp() - $2 * interval '1 millisecond'
+      `with still as materialized (
+         select run.job_name, run.fire_time
+         from   ${jobRuns} run
+         where  run.status in ('running', 'fanned_out')
+         and    run.job_name = any ($1::text[])
          and    not exists (
-                  select from ${jobPages} other
-                  where  other.job_name = page.job_name
-                  and    other.fire_time = page.fire_time
-                  and   (other.status = 'running' or greatest(other.started_at, other.finished_at) > clock_timestamp() - $2 * interval '1 millisecond'))
-         for    no key update skip locked
+                  select from ${jobPages} page
+                  where  page.job_name = run.job_name
+                  and    page.fire_time = run.fire_time
+                  and   (page.status = 'running' or greatest(page.started_at, page.finished_at) > clock_timestamp() - $2 * interval '1 millisecond'))
+       ),
+       lost as (
+         select page.job_name, page.fire_time, page.page
+         from   still
+         join   ${jobPages} page on page.job_name = still.job_name and page.fire_time = still.fire_time
+         where  page.status in ('queued', 'failed')
+         and    page.enqueued_at < clock_timestamp() - $2 * interval '1 millisecond'
+         for    no key update of page skip locked
        )
        update ${jobPages} page
        set    enqueued_at = null,
