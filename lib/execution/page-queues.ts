@@ -1,4 +1,4 @@
-import { Inject, Injectable } from '@nestjs/common';
+import { Inject, Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { KnownJobs } from '../discovery/known-jobs.js';
 import { PAGE_QUEUE, SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
@@ -11,7 +11,7 @@ import { SchedulerDatabase } from '../store/scheduler-database.js';
 
 /** The application's queue for pages, opened when it is needed first. */
 @Injectable()
-export class PageQueues {
+export class PageQueues implements OnApplicationShutdown {
   private queue: PageQueue | null = null;
   private opening: Promise<PageQueue> | null = null;
 
@@ -51,6 +51,11 @@ export class PageQueues {
     const queue = await this.opening?.catch(() => null);
     this.opening = null;
     await queue?.close();
+  }
+
+  /** Of an instance that is not enabled nobody else closes it. */
+  async onApplicationShutdown(): Promise<void> {
+    await this.close().catch(() => {});
   }
 
   failed(error: unknown): void {

@@ -77,6 +77,21 @@ export class PageStore {
     return rows.map(({ page, ticket }) => pageTicket({ jobName, fireTime, page }, ticket));
   }
 
+  /** The tickets of an occurrence's pages that may begin, whoever has them. */
+  async open({ jobName, fireTime }: RunKey): Promise<PageTicket[]> {
+    const rows = await this.query<{ page: string; ticket: number }>(
+      `select page, ticket
+       from   ${this.database.tables.jobPages}
+       where  job_name = $1
+       and    fire_time = $2
+       and    status in ('queued', 'failed')
+       and    next_attempt_at <= clock_timestamp()
+       order  by page`,
+      [jobName, fireTime.toISOString()],
+    );
+    return rows.map(({ page, ticket }) => pageTicket({ jobName, fireTime, page }, ticket));
+  }
+
   /** Notes that the queue has them. One that is changed right now is handed over once more, which is harmless. */
   async handedOver(tickets: readonly PageTicket[]): Promise<void> {
     if (tickets.length === 0) return;

@@ -14,7 +14,7 @@ import {
   type PageQueue,
   type PageTicket,
 } from '../../lib/index.js';
-import { InMemoryPageQueue } from '../../lib/testing/index.js';
+import { InMemoryPageQueue, runJob, runPages } from '../../lib/testing/index.js';
 import { until } from '../support/until.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { latch, type Latch } from '../support/latch.js';
@@ -346,6 +346,23 @@ describe('a page', () => {
     await closeApps();
     await start();
     expect((await tickets(3)).at(-1)).toMatchObject({ page: ticket!.page, ticket: 1 });
+  });
+});
+
+describe('an application that is tested', () => {
+  it('has its pages worked by the test', async () => {
+    let failed = false;
+    script.page = async (_run, { id }) => {
+      if (id !== 'page-3' || failed) return;
+      failed = true;
+      throw new Error('once');
+    };
+    const app = await startApp(database, { imports: [QueueModule], providers: [Statements] }, { enabled: false });
+    const end = await runJob(app, 'statements');
+    expect(end).toMatchObject({ type: 'run.fannedOut', pages: 25 });
+    expect(await runPages(app, end)).toMatchObject({ total: 25, done: 24, failed: 1 });
+    await until(async () => expect(await runPages(app, end)).toMatchObject({ done: 25 }));
+    expect(await runs()).toMatchObject([{ status: 'done' }]);
   });
 });
 
