@@ -5,6 +5,7 @@ import { AlertsService } from './alerts/alerts.service.js';
 import { DecoratedMethods } from './discovery/decorated-methods.js';
 import { HandlerContexts } from './discovery/handler-contexts.js';
 import { HandlerFactory } from './discovery/handler.factory.js';
+import { PageExplorer } from './discovery/page.explorer.js';
 import { JobExplorer } from './discovery/job.explorer.js';
 import { JobRegistry } from './discovery/job.registry.js';
 import { KnownJobs } from './discovery/known-jobs.js';
@@ -17,6 +18,7 @@ import { ClaimService } from './execution/claim.service.js';
 import { EndWriter } from './execution/end-writer.js';
 import { ExecutorService } from './execution/executor.service.js';
 import { ExternalEffects } from './execution/external-effects.js';
+import { FanOutService } from './execution/fan-out.service.js';
 import { FlagAnswers } from './execution/flag-answers.js';
 import { HandOver } from './execution/hand-over.js';
 import { HeartbeatService } from './execution/heartbeat.service.js';
@@ -28,6 +30,11 @@ import { ReceiptPlaces } from './execution/receipt-places.js';
 import { ReceiptRefusals } from './execution/receipt-refusals.js';
 import { ReceiptScripts } from './execution/receipt-scripts.js';
 import { ReceiptWriter } from './execution/receipt-writer.js';
+import { PageEndings } from './execution/page-endings.service.js';
+import { PageExecutor } from './execution/page-executor.service.js';
+import { PageHandOver } from './execution/page-hand-over.js';
+import { PageQueues } from './execution/page-queues.js';
+import { PagesInFlight } from './execution/pages-in-flight.js';
 import { ReceiptService } from './execution/receipt.service.js';
 import { RunContext } from './execution/run-context.js';
 import { LostClaims } from './execution/lost-claims.js';
@@ -39,6 +46,7 @@ import { Drain } from './lifecycle/drain.js';
 import { Duties } from './lifecycle/duties.js';
 import { HookOrder } from './lifecycle/hook-order.js';
 import { KeepAlive } from './lifecycle/keep-alive.js';
+import { PageWorkers } from './lifecycle/page-workers.js';
 import { Registrar } from './lifecycle/registrar.js';
 import { SchedulerLifecycle } from './lifecycle/scheduler.lifecycle.js';
 import { SingleModule } from './lifecycle/single-module.js';
@@ -48,6 +56,7 @@ import { ClockWatchService } from './maintenance/clock-watch.service.js';
 import { CutOffCalls } from './maintenance/cut-off-calls.service.js';
 import { DatabaseWatch } from './maintenance/database-watch.service.js';
 import { OverdueService } from './maintenance/overdue.service.js';
+import { PageKeeper } from './maintenance/page-keeper.service.js';
 import { PartitionsService } from './maintenance/partitions.service.js';
 import { PruningService } from './maintenance/pruning.service.js';
 import { ReaperService } from './maintenance/reaper.service.js';
@@ -55,6 +64,7 @@ import { Backfills } from './operations/backfills.service.js';
 import { Cancels } from './operations/cancels.service.js';
 import { DeadLetters } from './operations/dead-letters.service.js';
 import { Deliveries } from './operations/deliveries.service.js';
+import { DeadPages } from './operations/dead-pages.service.js';
 import { Explanations } from './operations/explanations.service.js';
 import { FireTimes } from './operations/fire-times.service.js';
 import { Flags } from './operations/flags.service.js';
@@ -105,7 +115,7 @@ const OPTIONS_PROVIDERS: Provider[] = [
   { provide: DatabaseTime, useFactory: () => new DatabaseTime() },
 ];
 
-const PUBLIC_SERVICES = [SchedulerEvents, JobRegistry, ClaimService, HeartbeatService, ReaperService, ReceiptService, SchedulerService, TickerService];
+const PUBLIC_SERVICES = [SchedulerEvents, JobRegistry, ClaimService, HeartbeatService, ReaperService, ReceiptService, FanOutService, SchedulerService, TickerService];
 
 const SERVICES: Provider[] = [
   ...PUBLIC_SERVICES,
@@ -113,8 +123,16 @@ const SERVICES: Provider[] = [
   HandlerFactory,
   DecoratedMethods,
   JobExplorer,
+  PageExplorer,
   KnownJobs,
   InFlightRuns,
+  PagesInFlight,
+  PageQueues,
+  PageHandOver,
+  PageEndings,
+  PageExecutor,
+  PageKeeper,
+  PageWorkers,
   RunContext,
   BypassWatch,
   ReceiptPlaces,
@@ -149,6 +167,7 @@ const SERVICES: Provider[] = [
   PartitionsService,
   ClockWatchService,
   DeadLetters,
+  DeadPages,
   DatabaseWatch,
   OverdueService,
   CancelWatch,

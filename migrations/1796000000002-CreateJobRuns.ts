@@ -37,6 +37,7 @@ export const createJobRuns = (schema?: string) =>
           gap_count        integer,
           backfill_id      uuid,
           beside           boolean     not null default false,
+          pages            integer,
           created_at       timestamptz not null default clock_timestamp(),
           constraint job_runs_once primary key (job_name, fire_time),
           constraint job_runs_fire_time_in_whole_seconds check (
@@ -47,9 +48,11 @@ export const createJobRuns = (schema?: string) =>
             and isfinite(gap_from)),
           constraint job_runs_attempts_are_counted check (attempt between 0 and 1000000 and releases between 0 and attempt),
           constraint job_runs_status_known check (
-            status in ('queued', 'running', 'done', 'failed', 'orphaned', 'dead', 'skipped', 'cancelled')),
+            status in ('queued', 'running', 'fanned_out', 'done', 'failed', 'orphaned', 'dead', 'skipped', 'cancelled')),
           constraint job_runs_running_is_leased check (
             status <> 'running' or (claimed_by is not null and lease_until is not null and attempt > 0)),
+          constraint job_runs_fanned_out_has_pages check (
+            status <> 'fanned_out' or (claimed_by is not null and lease_until is null and pages > 0)),
           constraint job_runs_waiting_has_a_time check (
             (status in ('queued', 'failed', 'orphaned')) = (next_attempt_at is not null)),
           constraint job_runs_skipped_has_a_reason check (status <> 'skipped' or reason is not null)
@@ -57,7 +60,7 @@ export const createJobRuns = (schema?: string) =>
       // Without lease_until: a heartbeat then changes no indexed column, and PostgreSQL updates the row in place (HOT).
       await queryRunner.query(`
         create index if not exists job_runs_running on ${jobRuns} (job_name)
-        where status = 'running'`);
+        where status in ('running', 'fanned_out')`);
       await queryRunner.query(`
         create index if not exists job_runs_waiting on ${jobRuns} (next_attempt_at)
         where status in ('queued', 'failed', 'orphaned')`);

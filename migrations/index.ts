@@ -1,6 +1,7 @@
 import type { MigrationInterface } from 'typeorm';
 import { createJobActions } from './1796000000006-CreateJobActions.js';
 import { createJobAlerts } from './1796000000007-CreateJobAlerts.js';
+import { createJobPages } from './1796000000008-CreateJobPages.js';
 import { createJobInstances } from './1796000000005-CreateJobInstances.js';
 import { createJobRuns } from './1796000000002-CreateJobRuns.js';
 import { createJobSchedule } from './1796000000001-CreateJobSchedule.js';
@@ -16,7 +17,7 @@ export type MigrationClass = new () => MigrationInterface;
  * @default the schema of the data source that runs them, or `public`
  */
 export function schedulerMigrationsIn(schema?: string): MigrationClass[] {
-  const creations = [createJobSchedule, createJobRuns, createReceipts, createJobBackfills, createJobInstances, createJobActions, createJobAlerts];
+  const creations = [createJobSchedule, createJobRuns, createReceipts, createJobBackfills, createJobInstances, createJobActions, createJobAlerts, createJobPages];
   return creations.map((create) => create(schema));
 }
 

@@ -12,8 +12,18 @@ export interface CronDeclaration {
 /** Where Nest keeps what `createParamDecorator` declares. */
 const NEST_ROUTE_ARGUMENTS = '__routeArguments__';
 
-/** Not one of Nest's own parameter types, so that pipes see a `custom` parameter, which `ValidationPipe` leaves alone. */
-const RUN_PARAMETER = '99:0';
+/** What a handler gets: where in its parameters, and under which of Nest's keys. */
+export interface HandlerParameter {
+  /** Not one of Nest's own parameter types, so that pipes see a `custom` parameter, which `ValidationPipe` leaves alone. */
+  readonly key: string;
+  readonly index: number;
+}
+
+/** The `CronRun`. */
+export const RUN_PARAMETER: HandlerParameter = { key: '99:0', index: 0 };
+
+/** The `Page`, for handlers of pages. */
+export const PAGE_PARAMETER: HandlerParameter = { key: '99:1', index: 1 };
 
 /**
  * Makes a method of a provider or controller a job: it runs once for each fire time of the expression, on whichever
@@ -44,7 +54,7 @@ export function DistributedCronHandler(name: string): MethodDecorator {
 }
 
 /** Adds to what the method declares under a key. */
-function declaring(decorator: string, key: string, declaration: unknown): MethodDecorator {
+export function declaring(decorator: string, key: string, declaration: unknown, parameters: readonly HandlerParameter[] = [RUN_PARAMETER]): MethodDecorator {
   return (target, methodName, descriptor) => {
     if (typeof target === 'function') throw new InvalidDecorationError(decorator, target.name, methodName, 'is static');
     if (typeof methodName === 'symbol') throw new InvalidDecorationError(decorator, target.constructor.name, methodName, 'is named by a symbol');
@@ -54,14 +64,14 @@ function declaring(decorator: string, key: string, declaration: unknown): Method
     const own = (Reflect.getOwnMetadata(key, target, methodName) as unknown[] | undefined) ?? [];
     // Decorators run from the bottom up; the list reads from the top down.
     Reflect.defineMetadata(key, [declaration, ...own], target, methodName);
-    declareArguments(target, methodName);
+    declareArguments(target, methodName, parameters);
   };
 }
 
 /** Nest applies guards, pipes and interceptors by the parameters it knows of: the run is the first, unless a custom decorator took its place. */
-function declareArguments(target: object, methodName: string | symbol): void {
+function declareArguments(target: object, methodName: string | symbol, parameters: readonly HandlerParameter[]): void {
   const custom = Reflect.getMetadata(NEST_ROUTE_ARGUMENTS, target.constructor, methodName) as Record<string, { index: number }> | undefined;
-  const first = Object.values(custom ?? {}).some(({ index }) => index === 0);
-  const run = { [RUN_PARAMETER]: { index: 0, data: undefined, pipes: [] } };
-  Reflect.defineMetadata(CRON_ARGUMENTS_METADATA, { ...custom, ...(first ? {} : run) }, target.constructor, methodName);
+  const taken = new Set(Object.values(custom ?? {}).map(({ index }) => index));
+  const own = parameters.filter(({ index }) => !taken.has(index)).map(({ key, index }) => [key, { index, data: index, pipes: [] }] as const);
+  Reflect.defineMetadata(CRON_ARGUMENTS_METADATA, { ...custom, ...Object.fromEntries(own) }, target.constructor, methodName);
 }

@@ -5,15 +5,16 @@ import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js'
 import type { ContextId } from '@nestjs/core';
 import { CRON_ARGUMENTS_METADATA } from '../distributed-scheduler.tokens.js';
 import type { CronRun } from '../domain/cron-run.js';
+import type { Page } from '../domain/page.js';
 import { HandlerContexts } from './handler-contexts.js';
 
-/** Runs a job's method for one attempt. */
-export type Handler = (run: CronRun) => Promise<unknown>;
+/** Runs a job's method for one attempt, of the run or of one of its pages. */
+export type Handler = (run: CronRun, page?: Page) => Promise<unknown>;
 
 /** What a guard or interceptor reads from `ExecutionContext.getType()`. */
 export type CronContextType = 'cron';
 
-const RUN_AS_PARAMETER = { exchangeKeyForValue: (_type: number, _data: unknown, args: unknown[]) => args[0] };
+const RUN_AS_PARAMETER = { exchangeKeyForValue: (_type: number, data: unknown, args: unknown[]) => args[typeof data === 'number' ? data : 0] };
 
 /** Binds methods as Nest binds its own handlers: with their guards, pipes, interceptors and filters, in their scope. */
 @Injectable()
@@ -27,11 +28,11 @@ export class HandlerFactory {
 
   create(wrapper: InstanceWrapper, methodName: string): Handler {
     if (wrapper.isDependencyTreeStatic() && !wrapper.isTransient) return this.bind(wrapper.instance, methodName);
-    return async (run) => {
+    return async (run, page) => {
       const contextId = ContextIdFactory.create();
       this.nest.registerRequestProvider(run, contextId);
       const instance = await this.resolve(wrapper, contextId);
-      return this.bind(instance, methodName, contextId, wrapper.id)(run);
+      return this.bind(instance, methodName, contextId, wrapper.id)(run, page);
     };
   }
 

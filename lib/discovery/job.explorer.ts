@@ -12,6 +12,7 @@ import { problemsOfGroups } from './concurrency-groups.js';
 import { bySharedDeclarations, DecoratedMethods, inherits, type DecoratedMethod } from './decorated-methods.js';
 import type { CronDeclaration } from './distributed-cron.decorator.js';
 import { HandlerFactory } from './handler.factory.js';
+import { PageExplorer } from './page.explorer.js';
 import type { Declarations, RegisteredJob, RunTimeHandler } from './known-jobs.js';
 
 const jobName = JOB_OPTIONS.name.rule;
@@ -24,6 +25,7 @@ export class JobExplorer {
   constructor(
     private readonly methods: DecoratedMethods,
     private readonly handlers: HandlerFactory,
+    private readonly pages: PageExplorer,
     @Inject(SCHEDULER_OPTIONS) private readonly options: ResolvedSchedulerOptions,
   ) {}
 
@@ -32,10 +34,11 @@ export class JobExplorer {
     const problems: string[] = [];
     const jobs = this.jobs(problems);
     const handlers = this.runTimeHandlers(problems);
+    const pages = this.pages.explore(jobs, problems);
     problems.push(...problemsOfFormerNames(jobs), ...problemsOfGroups(jobs.map(({ definition }) => definition)));
     if (this.options.strict) problems.push(...implicitJobs(jobs).map(({ declaredBy, name, implicit }) => `${declaredBy}: job "${name}" leaves ${implicit.join(', ')} implicit, and strict is on: say it.`));
     if (problems.length > 0) throw new InvalidJobsError(problems);
-    return { jobs, handlers };
+    return { jobs, handlers, pages };
   }
 
   private jobs(problems: string[]): RegisteredJob[] {

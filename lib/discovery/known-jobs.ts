@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { JobDefinition } from '../domain/job-definition.js';
+import type { PageHandler } from './page-handler.js';
 import type { Handler } from './handler.factory.js';
 
 /** A job this instance can run. */
@@ -13,6 +14,8 @@ export interface Declarations {
   readonly jobs: readonly RegisteredJob[];
   /** For jobs made at run time, by the name that `@DistributedCronHandler` gives. */
   readonly handlers: ReadonlyMap<string, RunTimeHandler>;
+  /** For the pages of jobs, by the job's name, former ones included. */
+  readonly pages?: ReadonlyMap<string, PageHandler>;
 }
 
 /** A method that runs jobs made at run time. */
@@ -61,6 +64,16 @@ export class KnownJobs {
   /** The job of that name, also a former one, or undefined when this instance can't run it. */
   get(name: string): RegisteredJob | undefined {
     return this.jobs.get(name) ?? this.formerNames.get(name) ?? this.dropped.get(name);
+  }
+
+  /** The handler of a job's pages; undefined when this instance has none. */
+  pageHandler(jobName: string): PageHandler | undefined {
+    return this.declarations.pages?.get(jobName);
+  }
+
+  /** The jobs whose pages this instance can work, former names included. */
+  pageJobs(): string[] {
+    return [...(this.declarations.pages?.keys() ?? [])];
   }
 
   /** Without former names, by name. */

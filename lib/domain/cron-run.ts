@@ -17,8 +17,8 @@ export interface CronRunFacts {
   readonly secret?: string;
   /** Asked at each look: the heartbeat moves it. */
   readonly leaseUntil: () => Date;
-  /** See `CronRun.release`. */
-  readonly release: (reason?: string) => Promise<boolean>;
+  /** See `CronRun.release`. Left out where there is nothing to hand over: in a page, whose queue delivers it again. */
+  readonly release?: (reason?: string) => Promise<boolean>;
   /** Left out, the run has no row: checkpoint, transaction and completion are refused. */
   readonly steps?: RunSteps;
 }
@@ -28,7 +28,7 @@ export class CronRun {
   readonly jobName: string;
   /** The instant the occurrence was due: the same for every attempt, wherever it runs. */
   readonly fireTime: Date;
-  /** 1, 2, … */
+  /** 1, 2, …; for the handler of a page, the page's. */
   readonly attempt: number;
   /**
    * `schedule`: at its time. `catch-up`: later, after a gap. `backfill`: because an operator asked for past occurrences.
@@ -57,7 +57,7 @@ export class CronRun {
     this.#facts = facts;
   }
 
-  /** Until when the run is safe without another heartbeat, by the database's clock. */
+  /** Until when the run is safe without another heartbeat, by the database's clock. A page has no lease: the last instant there is. */
   get leaseUntil(): Date {
     return this.#facts.leaseUntil();
   }
@@ -72,6 +72,7 @@ export class CronRun {
    * @throws RunStateError while the signal is not aborted, AfterRunError when the handler has ended
    */
   release(reason?: string): Promise<boolean> {
+    if (!this.#facts.release) throw new OutsideRunError('CronRun.release');
     return this.#facts.release(reason);
   }
 

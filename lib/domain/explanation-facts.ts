@@ -1,4 +1,5 @@
 import type { FlagOffPolicy } from './job-definition.js';
+import type { PageProgress } from './page.js';
 import type { RunStatus, RunTrigger } from './run.js';
 
 /** One start of a handler. */
@@ -26,6 +27,8 @@ export interface ExplainedRow {
   readonly cancelRequestedAt: Date | null;
   /** The beginning of what its handler has saved, as JSON. */
   readonly checkpoint?: string | null;
+  /** How far its pages are; null where it was not fanned out. */
+  readonly pages?: PageProgress | null;
   /** The first fire time of a gap, and how many it covers. */
   readonly gap: { readonly from: Date; readonly count: number } | null;
 }
@@ -84,6 +87,8 @@ export interface ExplanationFacts {
 export type ExplanationKind =
   | 'done'
   | 'running'
+  /** Its pages are worked; the run itself has nobody. */
+  | 'fanned_out'
   | 'waiting'
   | 'dead'
   | 'cancelled'
@@ -119,6 +124,8 @@ export interface Explanation {
   readonly why: string | null;
   /** Its calls outside the database that nobody knows the end of; the first hundred. */
   readonly inDoubt: readonly CallInDoubt[];
+  /** How far its pages are; null where it was not fanned out. */
+  readonly pages: PageProgress | null;
   /** The fire times of the schedule around it. */
   readonly nearest: { readonly before: Date | null; readonly after: Date | null } | null;
   /** All of it, for people. */

@@ -1,5 +1,6 @@
 import { DECIDED_AS } from './backfill.js';
 import type { CallInDoubt, Explanation, ExplanationFacts, ExplanationKind, ExplainedStart } from './explanation-facts.js';
+import type { PageProgress } from './page.js';
 import { explainAbsence } from './explained-absence.js';
 
 /** What the reason of a row begins with that a person had begin again. */
@@ -17,11 +18,11 @@ export function explanationOf(facts: ExplanationFacts): Explanation {
   const { jobName, fireTime, row, beside, skippedFor, schedule, inDoubt = [] } = facts;
   const kind = kindOf(facts);
   const starts = row?.starts ?? [];
-  const why = kind === 'done' || kind === 'running' ? null : explainAbsence(facts, kind);
+  const why = kind === 'done' || kind === 'running' || kind === 'fanned_out' ? null : explainAbsence(facts, kind);
   const answers = { checkpoint: checkpointInWords(facts, kind), secondStart: secondStart(facts), overlap: overlapOf(facts), rerun: rerun(facts, kind) };
   const nearest = schedule && { before: schedule.before, after: schedule.after };
-  const text = [`${jobName} of ${iso(fireTime)}: ${kind}.`, startsInWords(starts), why, answers.checkpoint, answers.secondStart, answers.overlap, doubts(inDoubt), answers.rerun].filter((part) => part !== null).join('\n');
-  return { jobName, fireTime, kind, starts, ...answers, beside, skippedFor, why, inDoubt, nearest, text };
+  const text = [`${jobName} of ${iso(fireTime)}: ${kind}.`, startsInWords(starts), pagesInWords(row?.pages), why, answers.checkpoint, answers.secondStart, answers.overlap, doubts(inDoubt), answers.rerun].filter((part) => part !== null).join('\n');
+  return { jobName, fireTime, kind, starts, ...answers, beside, skippedFor, why, pages: row?.pages ?? null, inDoubt, nearest, text };
 }
 
 function kindOf({ row, job, schedule, fireTime, now }: ExplanationFacts): ExplanationKind {
@@ -50,6 +51,13 @@ function startsInWords(starts: readonly ExplainedStart[]): string {
 function checkpointInWords({ row }: ExplanationFacts, kind: ExplanationKind): string | null {
   if (row?.checkpoint == null) return null;
   return `Its handler has saved the checkpoint ${row.checkpoint}; ${RESUMES[kind] ?? 'a replay of it resumes from there'}.`;
+}
+
+function pagesInWords(pages: PageProgress | null | undefined): string | null {
+  if (!pages) return null;
+  const { total, ...counts } = pages;
+  const others = Object.entries(counts).filter(([status, count]) => status !== 'done' && count > 0);
+  return `Fanned out into ${total} pages: ${[`${counts.done} done`, ...others.map(([status, count]) => `${count} ${status}`)].join(', ')}.`;
 }
 
 function secondStart({ row, job, fireTime }: ExplanationFacts): string {
@@ -92,6 +100,7 @@ function rerun({ jobName, fireTime, now, job, row, elsewhere }: ExplanationFacts
   }
   switch (kind) {
     case 'running':
+    case 'fanned_out':
       return `To run it again: wait for its end, or cancel(${of}, { by }) first.`;
     case 'waiting':
       return 'Nothing needs to be done: it is started by itself. To end it instead: cancel.';

@@ -5,7 +5,7 @@ export interface RunKey {
 }
 
 /** Where a run stands; see DESIGN.md, "The path of one occurrence". */
-export type RunStatus = 'queued' | 'running' | 'done' | 'failed' | 'orphaned' | 'dead' | 'skipped' | 'cancelled';
+export type RunStatus = 'queued' | 'running' | 'fanned_out' | 'done' | 'failed' | 'orphaned' | 'dead' | 'skipped' | 'cancelled';
 
 /** What caused a run to exist: the schedule at its time, the schedule after a gap, an operator's backfill, a person, or a delivery from outside. */
 export type RunTrigger = 'schedule' | 'catch-up' | 'backfill' | 'manual' | 'external';
@@ -35,6 +35,8 @@ export interface OwnedRun extends RunKey {
   /** What an earlier attempt has saved; null: nothing; left out when the claim did not bring it along. */
   readonly checkpoint?: SavedCheckpoint | null;
   readonly instanceId: string;
+  /** Set when it is one page of the occurrence: attempt and instance are the page's then, and it has no lease. */
+  readonly page?: string;
   readonly leaseMs: number;
   /** By the database's clock. */
   readonly leaseUntil: Date;

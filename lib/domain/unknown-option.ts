@@ -2,8 +2,13 @@ import leven from 'leven';
 
 /** The sentence of an option that there is not: the one that was meant, or all that there are. @param path stands before each name: `defaults.` */
 export function unknownOption(name: string, known: readonly string[], path = ''): string {
+  const nearest = nearestTo(name, known);
+  return `Unknown option "${path}${name}"; ${nearest === null ? `there are ${known.join(', ')}.` : `did you mean "${path}${nearest}"?`}`;
+}
+
+/** The name that was most likely meant; null when none is close. */
+export function nearestTo(name: string, known: readonly string[]): string | null {
   const distances = known.map((candidate) => leven(name.toLowerCase(), candidate.toLowerCase()));
-  const nearest = known[distances.indexOf(Math.min(...distances))]!;
-  const close = Math.min(...distances) <= Math.max(2, nearest.length / 3);
-  return `Unknown option "${path}${name}"; ${close ? `did you mean "${path}${nearest}"?` : `there are ${known.join(', ')}.`}`;
+  const nearest = known[distances.indexOf(Math.min(...distances))];
+  return nearest !== undefined && Math.min(...distances) <= Math.max(2, nearest.length / 3) ? nearest : null;
 }

@@ -8,6 +8,11 @@ export interface AttemptFacts extends RunKey {
   readonly attempt: number;
 }
 
+/** One attempt of one page; the attempt is the page's. */
+export interface PageFacts extends AttemptFacts {
+  readonly page: string;
+}
+
 /** One backfill of one job. */
 export interface BackfillFacts {
   readonly id: string;
@@ -71,6 +76,21 @@ export type SchedulerFact =
   | ({ readonly type: 'lease.lost'; readonly cause: LeaseLoss } & AttemptFacts)
   /** What a former owner wanted to write was refused by the fence. */
   | ({ readonly type: 'run.refused'; readonly write: 'completion' | 'failure' | 'release' | 'cancellation' } & AttemptFacts)
+  /** Its handler has ended, and the occurrence is its pages' from now on. */
+  | ({ readonly type: 'run.fannedOut'; readonly pages: number; readonly durationMs: number } & AttemptFacts)
+  /** Of the pages that a handler published, so many were not there yet. */
+  | ({ readonly type: 'pages.published'; readonly added: number; readonly published: number } & AttemptFacts)
+  | ({ readonly type: 'page.started' } & PageFacts)
+  | ({ readonly type: 'page.completed'; readonly durationMs: number } & PageFacts)
+  | ({ readonly type: 'page.failed'; readonly error: StoredError; readonly retryInMs: number } & PageFacts)
+  /** It waits for a person; the others go on, and `run.dead` follows when all have ended. */
+  | ({ readonly type: 'page.dead'; readonly error: StoredError; readonly reason: string } & PageFacts)
+  /** Its occurrence was cancelled. */
+  | ({ readonly type: 'page.cancelled'; readonly reason: string } & PageFacts)
+  /** Handed back by a stopping instance. */
+  | ({ readonly type: 'page.released' } & PageFacts)
+  /** The queue has delivered it again, and what this attempt still writes is refused. */
+  | ({ readonly type: 'page.lost' } & PageFacts)
   /** The effect happened; in a transaction of the application's, if that is committed. */
   | ({ readonly type: 'receipt.written'; readonly entity: string; readonly effect: string } & AttemptFacts)
   /** The effect was there already: it was not repeated. */

@@ -29,6 +29,8 @@ export class InFlightRun {
   settled = false;
   /** The handler has ended: nothing more belongs to the run. */
   ended = false;
+  /** The handler has published pages: the run may not be done when it has ended. */
+  publishes = false;
   /** The attempt's end is being written. */
   ending = false;
   /** Its handler hands it over, and may go on for a while; whether that was accepted. */

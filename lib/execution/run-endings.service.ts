@@ -6,6 +6,7 @@ import { describeError } from '../domain/stored-error.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import { monotonicNow } from '../runtime/monotonic.js';
 import { retryDelay } from '../runtime/retry-delay.js';
+import { FanOutStore } from '../store/fan-out.store.js';
 import { JobRunStore, type Ending, type WrittenEnd } from '../store/job-run.store.js';
 import { StepStore } from '../store/step.store.js';
 import { EndWriter } from './end-writer.js';
@@ -26,6 +27,7 @@ export class RunEndings {
   constructor(
     private readonly store: JobRunStore,
     private readonly writer: EndWriter,
+    private readonly fanOuts: FanOutStore,
     private readonly events: SchedulerEvents,
     private readonly steps: StepStore,
   ) {}
@@ -58,10 +60,12 @@ export class RunEndings {
   /** @returns how the attempt ended in the database; null when it is no longer ours to end */
   private persist(run: InFlightRun, outcome: Outcome): Promise<WrittenEnd | null> {
     const ending = outcome.kind === 'done' ? null : endingOf(outcome);
+    const fansOut = outcome.kind === 'done' && mayHavePages(run);
     return this.insisting(run, async (failures) => {
+      const alone = () => (fansOut ? this.fanOuts.complete(run.owned) : this.writer.writeAlone(run.owned, ending));
       // What failed in company may be another run's fault.
-      if (failures === 0) return this.writer.write(run.owned, ending);
-      return (await this.writer.writeAlone(run.owned, ending)) ?? this.store.endOf(run.owned);
+      if (failures === 0) return fansOut ? alone() : this.writer.write(run.owned, ending);
+      return (await alone()) ?? this.store.endOf(run.owned);
     });
   }
 
@@ -88,6 +92,8 @@ export class RunEndings {
     }
     // Somebody cancelled it, and this process had not heard of it.
     if (written.status === 'cancelled') return this.events.emit({ type: 'run.cancelled', ...facts, reason: written.reason ?? '' });
+    if (written.status === 'fanned_out') return this.events.emit({ type: 'run.fannedOut', ...facts, pages: written.pages ?? 0, durationMs });
+    if (written.status === 'dead' && outcome.kind === 'done') return this.events.emit({ type: 'run.dead', ...facts, error: written.error ?? describeError(written.reason), reason: written.reason ?? '' });
     switch (outcome.kind) {
       case 'done':
         return this.events.emit({ type: 'run.completed', ...facts, durationMs });
@@ -101,6 +107,11 @@ export class RunEndings {
         return this.events.emit({ type: 'run.dead', ...facts, error: outcome.error, reason: outcome.reason });
     }
   }
+}
+
+/** An earlier attempt may have published some, too. */
+function mayHavePages(run: InFlightRun): boolean {
+  return run.publishes || run.owned.attempt > 1;
 }
 
 function endingOf(outcome: Exclude<Outcome, { kind: 'done' }>): Ending {

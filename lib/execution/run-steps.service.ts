@@ -3,6 +3,7 @@ import type { RunSteps, RunTransactionOptions, TransactionWork } from '../domain
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { NestedReceiptError } from '../errors/nested-receipt.error.js';
 import { OpenWorkError } from '../errors/open-work.error.js';
+import { RunStateError } from '../errors/run-state.error.js';
 import { readTransactionOptions } from '../options/transaction-options.js';
 import { SchedulerDatabase } from '../store/scheduler-database.js';
 import { StepStore } from '../store/step.store.js';
@@ -71,7 +72,7 @@ export class RunStepsService {
 
   private async complete(run: InFlightRun): Promise<void> {
     requireUnderWay(COMPLETE, run);
-    this.beginCompletion(COMPLETE, run, 0);
+    await this.beginCompletion(COMPLETE, run, 0);
     const whole = async () => {
       if (!(await this.endings.complete(run))) throw this.lose(run);
       this.completed(run);
@@ -80,9 +81,14 @@ export class RunStepsService {
   }
 
   /** @param own how many pieces of the run's open work are the completion itself */
-  private beginCompletion(what: string, run: InFlightRun, own: number): void {
+  private async beginCompletion(what: string, run: InFlightRun, own: number): Promise<void> {
     if (run.openWork > own) throw new OpenWorkError(what, run.owned);
     run.completing = true;
+    // An earlier attempt may have published some, too.
+    const hasPages = run.publishes || (run.owned.attempt > 1 && (await this.store.hasPages(run.owned)));
+    if (!hasPages) return;
+    run.completing = false;
+    throw new RunStateError('complete', run.owned, 'running', 'it has published pages, and the last of them completes it; return from the handler instead');
   }
 
   private completed(run: InFlightRun): void {

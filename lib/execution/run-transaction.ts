@@ -27,7 +27,7 @@ export class RunTransaction<Result> {
     /** The database has refused a statement. */
     private readonly refused: () => LeaseLostError,
     /** Called before the run is completed; throws when it may not be. */
-    private readonly completing: () => void,
+    private readonly completing: () => Promise<void>,
   ) {}
 
   execute(dataSource: DataSource, work: TransactionWork<Result>): Promise<Committed<Result>> {
@@ -52,10 +52,10 @@ export class RunTransaction<Result> {
     throw this.refused();
   }
 
-  private close(manager: EntityManager, bounded: Bounded, checkpoint: string | null): Promise<boolean> {
+  private async close(manager: EntityManager, bounded: Bounded, checkpoint: string | null): Promise<boolean> {
     const { store, run } = this;
     if (this.plan.complete) {
-      this.completing();
+      await this.completing();
       return bounded(store.complete(manager, run.owned, checkpoint));
     }
     return bounded(checkpoint === null ? store.hold(manager, run.owned) : store.save(run.owned, checkpoint, manager));

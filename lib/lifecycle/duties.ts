@@ -9,6 +9,7 @@ import { CancelWatch } from '../maintenance/cancel-watch.service.js';
 import { ClockWatchService } from '../maintenance/clock-watch.service.js';
 import { CutOffCalls } from '../maintenance/cut-off-calls.service.js';
 import { OverdueService } from '../maintenance/overdue.service.js';
+import { PageKeeper } from '../maintenance/page-keeper.service.js';
 import { PartitionsService } from '../maintenance/partitions.service.js';
 import { PruningService } from '../maintenance/pruning.service.js';
 import { ReaperService } from '../maintenance/reaper.service.js';
@@ -17,6 +18,7 @@ import { CatchUpService } from '../scheduling/catch-up.service.js';
 import { ScheduleFollower } from '../scheduling/schedule-follower.service.js';
 import { TickerService } from '../scheduling/ticker.service.js';
 import { WatermarkService } from '../scheduling/watermark.service.js';
+import { PageWorkers } from './page-workers.js';
 import { within } from './within.js';
 
 /** Not worth a long wait: a replica that starts looks at a few more rows without it. */
@@ -45,6 +47,8 @@ export class Duties {
     private readonly pruning: PruningService,
     private readonly cutOffCalls: CutOffCalls,
     private readonly heartbeat: HeartbeatService,
+    private readonly pageKeeper: PageKeeper,
+    private readonly pageWorkers: PageWorkers,
     private readonly events: SchedulerEvents,
     private readonly wakeUps: WakeUps,
   ) {}
@@ -59,7 +63,7 @@ export class Duties {
   start(): void {
     this.ownEvents = this.events.subscribe((event) => this.wake(event));
     this.othersWakeUps = this.wakeUps.subscribe((wakeUps) => wakeUps.forEach((wakeUp) => this.hear(wakeUp)));
-    const duties = [this.partitions, this.follower, this.watermarks, this.clockWatch, this.overdue, this.pruning, this.cutOffCalls, this.reaper, this.catchUps, this.backfills, this.ticker];
+    const duties = [this.partitions, this.follower, this.watermarks, this.clockWatch, this.overdue, this.pruning, this.cutOffCalls, this.reaper, this.catchUps, this.backfills, this.pageKeeper, this.pageWorkers, this.ticker];
     for (const duty of duties) duty.start();
   }
 
@@ -67,12 +71,13 @@ export class Duties {
   async stopClaiming(): Promise<void> {
     this.ownEvents?.unsubscribe();
     this.cancelWatch.start();
-    const duties = [this.ticker, this.catchUps, this.backfills, this.reaper, this.partitions, this.follower, this.clockWatch, this.overdue, this.pruning, this.cutOffCalls];
+    const duties = [this.ticker, this.catchUps, this.backfills, this.reaper, this.partitions, this.follower, this.clockWatch, this.overdue, this.pruning, this.cutOffCalls, this.pageKeeper, this.pageWorkers];
     await Promise.all(duties.map((duty) => duty.stop()));
   }
 
   /** The heartbeat ends last: until then, what still runs keeps its lease. */
   async stop(): Promise<void> {
+    await this.pageWorkers.close();
     await Promise.all([within(LOOK_WITHIN_MS, this.cancelWatch.stop()), within(REMEMBER_WITHIN_MS, this.rememberWatermarks())]);
     this.othersWakeUps?.unsubscribe();
     await this.heartbeat.stop();
@@ -99,6 +104,8 @@ export class Duties {
         this.reaper.wakeWithin(event.retryInMs);
         this.reaper.runEnded();
         return this.ticker.runEnded();
+      case 'page.failed':
+        return this.pageKeeper.wakeWithin(event.retryInMs);
       case 'run.queued':
         return this.reaper.wake();
       case 'backfill.started':

@@ -3,6 +3,7 @@ import { JobExplorer } from '../discovery/job.explorer.js';
 import { KnownJobs } from '../discovery/known-jobs.js';
 import type { JobDefinition } from '../domain/job-definition.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
+import { PageQueues } from '../execution/page-queues.js';
 import { SchedulerLogger } from '../logging/scheduler-logger.js';
 import { DatabaseTime } from '../runtime/database-time.js';
 import { ScheduleFollower } from '../scheduling/schedule-follower.service.js';
@@ -14,6 +15,7 @@ export class Registrar {
   constructor(
     private readonly explorer: JobExplorer,
     private readonly known: KnownJobs,
+    private readonly pageQueues: PageQueues,
     private readonly follower: ScheduleFollower,
     private readonly timelines: Timelines,
     private readonly events: SchedulerEvents,
@@ -24,6 +26,7 @@ export class Registrar {
   /** Finds everything that is wrong with the code, before the database is touched. */
   gather(): void {
     this.known.declare(this.explorer.explore());
+    this.pageQueues.require();
   }
 
   async register(): Promise<void> {

@@ -5,6 +5,7 @@ import type { StoredError } from '../domain/stored-error.js';
 import type { BackfillFacts, EventOf, SchedulerEvent } from '../events/scheduler-event.js';
 import { heldLine, missedLine } from './hold-wording.js';
 import type { LogLine } from './log-line.js';
+import { pageLine } from './page-wording.js';
 import { count, roughly } from './phrases.js';
 import { unregisteredLine } from './unregistered-wording.js';
 
@@ -77,6 +78,18 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
       return { level: 'warn', text: `${run(event)} attempt ${event.attempt} lost its lease (${event.cause}): its handler was told to stop` };
     case 'run.refused':
       return { level: 'warn', text: `${run(event)} attempt ${event.attempt}: its ${event.write} was refused, the run is no longer ours` };
+    case 'run.fannedOut':
+      return { level: 'log', text: `${run(event)} fanned out into ${count(event.pages, 'page')} in ${roughly(event.durationMs)}: its pages are worked from now on` };
+    case 'pages.published':
+      return { level: 'debug', text: `${run(event)} attempt ${event.attempt} published ${count(event.published, 'page')}, ${event.added} of them new` };
+    case 'page.started':
+    case 'page.completed':
+    case 'page.failed':
+    case 'page.dead':
+    case 'page.cancelled':
+    case 'page.released':
+    case 'page.lost':
+      return pageLine(event);
     case 'receipt.duplicate':
       return { level: 'debug', text: `${run(event)} ${event.entity} (${event.effect}) was done already` };
     case 'receipts.written':

@@ -3,6 +3,7 @@ import type { RunStatus } from '../domain/run.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import { RunStateError } from '../errors/run-state.error.js';
 import { UnknownRunError } from '../errors/unknown-run.error.js';
+import { PageKeeper } from '../maintenance/page-keeper.service.js';
 import { ReaperService } from '../maintenance/reaper.service.js';
 import { readBulk, type BulkOptions, type DeadLetterFilter } from '../options/dead-letter-filter.js';
 import { readOperator, type Operator } from '../options/operator.js';
@@ -22,12 +23,14 @@ export class DeadLetters {
     private readonly store: DeadLetterStore,
     private readonly bulk: DeadLetterBulkStore,
     private readonly reaper: ReaperService,
+    private readonly pages: PageKeeper,
   ) {}
 
   /**
    * Lets one run begin again, with all the attempts its job allows: the same occurrence, so that receipts hold what was done.
    * It waits like any waiting run: for its turn, and for the end of a pause. A done, skipped or cancelled run may be replayed
    * as well.
+   * One that died of its pages is under way again with those that are not done; its handler is not called.
    * @throws UnknownRunError when there is none
    * @throws RunStateError when it is running or queued, when its row stands for a gap of several occurrences, or when its job was removed
    */
@@ -37,7 +40,7 @@ export class DeadLetters {
     const run = await this.store.replay(key, REPLAYABLE, actor);
     if (!run) throw new UnknownRunError(jobName, fireTime);
     if (!run.changed) throw new RunStateError('replay', key, run.status, whyNotReplayed(run));
-    this.reaper.wake();
+    this.wake();
   }
 
   /**
@@ -49,7 +52,7 @@ export class DeadLetters {
     const { filter: which, limit, dryRun } = readBulk(filter, options, 'SchedulerService.replayAll');
     if (dryRun) return this.bulk.find(which, limit, 'replay');
     const replayed = await this.bulk.replayAll(which, limit, actor, { filter: which });
-    if (replayed.runs.length > 0) this.reaper.wake();
+    if (replayed.runs.length > 0) this.wake();
     return replayed;
   }
 
@@ -76,6 +79,11 @@ export class DeadLetters {
       return this.bulk.find(which, limit, 'discard');
     }
     return this.bulk.discardAll(which, limit, withReason(operator, 'SchedulerService.discardAll'), { filter: which });
+  }
+
+  private wake(): void {
+    this.reaper.wake();
+    this.pages.wake();
   }
 }
 

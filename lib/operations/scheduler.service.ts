@@ -7,6 +7,7 @@ import { integer } from '../options/option-rules.js';
 import type { BackfillPlan, BackfillProgress } from './backfill-report.js';
 import { Backfills } from './backfills.service.js';
 import { Cancels } from './cancels.service.js';
+import { DeadPages } from './dead-pages.service.js';
 import { DeadLetters } from './dead-letters.service.js';
 import { Deliveries } from './deliveries.service.js';
 import { Explanations } from './explanations.service.js';
@@ -40,6 +41,7 @@ export class SchedulerService {
     private readonly deliveries: Deliveries,
     private readonly cancels: Cancels,
     private readonly deadLetters: DeadLetters,
+    private readonly pages: DeadPages,
     private readonly backfillsOf: Backfills,
     private readonly doubts: InDoubt,
   ) {}
@@ -157,6 +159,21 @@ export class SchedulerService {
   /** Says what came of them. See {@link InDoubt.resolveInDoubt}. */
   resolveInDoubt(...args: Parameters<InDoubt['resolveInDoubt']>): ReturnType<InDoubt['resolveInDoubt']> {
     return this.doubts.resolveInDoubt(...args);
+  }
+
+  /** Pages that wait for a person. See {@link DeadPages.list}. */
+  deadPages(...args: Parameters<DeadPages['list']>): ReturnType<DeadPages['list']> {
+    return this.pages.list(...args);
+  }
+
+  /** Runs dead pages once more. See {@link DeadPages.replay}. */
+  replayPages(...args: Parameters<DeadPages['replay']>): ReturnType<DeadPages['replay']> {
+    return this.pages.replay(...args);
+  }
+
+  /** Ends dead pages for good. See {@link DeadPages.discard}. */
+  discardPages(...args: Parameters<DeadPages['discard']>): ReturnType<DeadPages['discard']> {
+    return this.pages.discard(...args);
   }
 
   /**

@@ -76,7 +76,7 @@ export class BackfillFeedStore {
              (select count(*)
               from   ${jobRuns} run
               where  run.backfill_id = backfill.id
-              and    run.status in ('queued', 'running', 'failed', 'orphaned'))::integer as open
+              and    run.status in ('queued', 'running', 'fanned_out', 'failed', 'orphaned'))::integer as open
        from   ${jobBackfills} backfill
        where  id = $1
        and    finished_at is null

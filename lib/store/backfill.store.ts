@@ -126,7 +126,7 @@ export class BackfillStore {
        from   ${jobBackfills} backfill
        cross  join lateral (
          select count(*) filter (where status = 'queued')::integer as queued,
-                count(*) filter (where status = 'running')::integer as running,
+                count(*) filter (where status in ('running', 'fanned_out'))::integer as running,
                 count(*) filter (where status in ('failed', 'orphaned'))::integer as retrying,
                 count(*) filter (where status = 'done')::integer as done,
                 count(*) filter (where status = 'dead')::integer as dead,

@@ -50,7 +50,7 @@ export class CancelStore {
            from   seen
            where  run.job_name = seen.job_name
            and    run.fire_time = seen.fire_time
-           and    seen.status = 'running'
+           and    seen.status in ('running', 'fanned_out')
          )
          select status as was, case when status = 'running' then ${tellingInstance(tables, 'claimed_by')} end from seen`,
         [jobName, fireTime.toISOString(), why],
@@ -71,6 +71,6 @@ export class CancelStore {
 }
 
 function outcomeOf(was: RunStatus): Cancelled | null {
-  if (was === 'running') return 'requested';
+  if (was === 'running' || was === 'fanned_out') return 'requested';
   return was === 'queued' || was === 'failed' || was === 'orphaned' ? 'cancelled' : null;
 }

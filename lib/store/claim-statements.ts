@@ -4,7 +4,7 @@ import { isHeld } from './held.js';
 import { isRemoved } from './is-removed.js';
 import type { Tables } from './tables.js';
 import { tellingInstance } from './wake-up.js';
-import { backfillHasPlace, groupHasPlace, hasPlaceBeside, isAskedFor, leavesTheWayFree, nothingInTheWay, precedence, runsAlone } from './waiting-rules.js';
+import { backfillHasPlace, groupHasPlace, hasPlaceBeside, isAskedFor, isUnderWay, leavesTheWayFree, nothingInTheWay, precedence, runsAlone } from './waiting-rules.js';
 
 /** A checkpoint up to this size, as it is stored, comes with the claim; a larger one is read when its handler asks for it. */
 const MOST_CARRIED_BYTES = 8_192;
@@ -53,9 +53,8 @@ export function insertDue(tables: Tables, candidates: string, instanceId: string
          from   ${jobRuns} other
          where  due.parallel is not null
          and    other.job_name = due.job_name
-         and    other.status = 'running'
-         and    other.lease_until > clock.now
-         and    (due.overlap = 'allow' or not other.beside)) busy
+         and    ${isUnderWay('other', 'clock.now')}
+         and    (due.overlap = 'allow' and other.status = 'running' or due.overlap <> 'allow' and not other.beside)) busy
        cross  join lateral (
          select count(*) as queued
          from   ${jobRuns} other
@@ -119,18 +118,18 @@ export function insertDue(tables: Tables, candidates: string, instanceId: string
      -- What waits of an earlier occurrence gives way to the newest one; what runs is told to stop, and keeps its lease until it has.
      replaced as (
        update ${jobRuns} old
-       set    status = case when old.status = 'running' then old.status else 'cancelled' end,
-              reason = case when old.status = 'running' then old.reason else 'replaced by a newer one' end,
-              finished_at = case when old.status = 'running' then old.finished_at else admitted.now end,
+       set    status = case when old.status in ('running', 'fanned_out') then old.status else 'cancelled' end,
+              reason = case when old.status in ('running', 'fanned_out') then old.reason else 'replaced by a newer one' end,
+              finished_at = case when old.status in ('running', 'fanned_out') then old.finished_at else admitted.now end,
               next_attempt_at = null,
-              cancel_requested_at = case when old.status = 'running' then admitted.now end,
-              cancel_reason = case when old.status = 'running' then 'replaced by a newer one' end
+              cancel_requested_at = case when old.status in ('running', 'fanned_out') then admitted.now end,
+              cancel_reason = case when old.status in ('running', 'fanned_out') then 'replaced by a newer one' end
        from   admitted
        where  admitted.overlap = 'replace'
        and    admitted.admission in ('claimed', 'queued')
        and    old.job_name = admitted.job_name
        and    old.fire_time < admitted.fire_time
-       and    old.status in ('running', 'queued', 'failed', 'orphaned')
+       and    old.status in ('running', 'fanned_out', 'queued', 'failed', 'orphaned')
        and    old.cancel_requested_at is null
        and    not old.beside
        and    not ${isAskedFor('old')}
@@ -191,6 +190,7 @@ export function startWaiting(tables: Tables, candidates: string, instanceId: str
             cancel_requested_at = null,
             cancel_reason = null,
             error = null,
+            pages = null,
             earlier_attempts = case when run.claimed_by is null then run.earlier_attempts else run.earlier_attempts || jsonb_build_object(
               'attempt', run.attempt,
               'claimedBy', run.claimed_by,

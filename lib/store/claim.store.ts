@@ -3,7 +3,7 @@ import type { RunKey, RunTrigger, SavedCheckpoint } from '../domain/run.js';
 import { insertDue, startWaiting } from './claim-statements.js';
 import { queryOn, type Query } from './query.js';
 import { lockJobs } from './job-locks.js';
-import { inOneMessage } from './one-message.js';
+import { inOnePreparedMessage } from './one-message.js';
 import type { PartitionStore } from './partition.store.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 import type { Tables } from './tables.js';
@@ -154,7 +154,7 @@ export class ClaimStore {
     const groups = candidates.flatMap(({ group }) => (group ? [groupLock(group)] : []));
     const names = [...new Set([...jobs, ...groups])].sort();
     const { tables, coordination } = this.database;
-    const rows = await inOneMessage<ClaimRow>(coordination, [
+    const rows = await inOnePreparedMessage<ClaimRow>(coordination, [
       { name: 'lock_jobs', sql: ([given]) => lockJobs(tables.schema, given!), values: [names] },
       { name: statement.name, sql: ([given, instance]) => statement(tables, given!, instance!), values: [candidates, instanceId] },
     ]);

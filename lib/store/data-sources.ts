@@ -9,6 +9,7 @@ import { JobAction } from './job-action.entity.js';
 import { JobBackfill } from './job-backfill.entity.js';
 import { JobFlag } from './job-flag.entity.js';
 import { JobInstance } from './job-instance.entity.js';
+import { JobPage } from './job-page.entity.js';
 import { JobRun } from './job-run.entity.js';
 import { JobSchedule } from './job-schedule.entity.js';
 import { clientWithPatience } from './patient-client.js';
@@ -17,7 +18,7 @@ import { Receipt } from './receipt.entity.js';
 /** What `migrations` of a TypeORM data source takes. */
 export type MigrationClass = new () => MigrationInterface;
 
-const ENTITIES = [JobSchedule, JobRun, Receipt, JobBackfill, JobInstance, JobAction, JobFlag];
+const ENTITIES = [JobSchedule, JobRun, JobPage, Receipt, JobBackfill, JobInstance, JobAction, JobFlag];
 
 /** By their pool, also those that still connect: a claim whose answer came after the end would start a handler. */
 const connections = new WeakMap<DataSource, Set<Client>>();

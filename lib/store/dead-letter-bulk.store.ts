@@ -1,6 +1,7 @@
 import type { RunKey } from '../domain/run.js';
 import type { RunFilter } from '../options/dead-letter-filter.js';
 import type { Actor } from './dead-letter.store.js';
+import { DIED_OF_PAGES, reopening } from './page-reopening.js';
 import { isRemoved } from './is-removed.js';
 import { leftBackfill } from './left-backfill.js';
 import { queryOn, type Query } from './query.js';
@@ -74,7 +75,10 @@ export class DeadLetterBulkStore {
          where  run.job_name = picked.job_name
          and    run.fire_time = picked.fire_time
          returning run.job_name, run.fire_time${verb === 'replay' ? `, ${wakingUp(this.database.tables, 'runs')}` : ''}
-       ),
+       ),${verb === 'replay' ? `
+       reopened as (
+         ${reopening(this.database.tables, 'from   changed where page.job_name = changed.job_name and page.fire_time = changed.fire_time', '$7::text')}
+       ),` : ''}
        recorded as (
          insert into ${jobActions} (action, job_name, fire_time, actor, reason, details)
          select '${verb}', job_name, fire_time, $7, $8, $9::jsonb
@@ -103,12 +107,17 @@ export class DeadLetterBulkStore {
 
 type BulkVerb = 'replay' | 'discard';
 
+const DIED = DIED_OF_PAGES.replaceAll(/status|pages/g, 'run.$&');
+
 /** SQL for what a verb sets; $7 is who and $8 why. */
 const changes = (tables: Tables, verb: BulkVerb): string => ({
-  replay: `status = case when run.status = 'dead' then 'queued' else run.status end,
+  replay: `status = case when ${DIED} then 'fanned_out' when run.status = 'dead' then 'queued' else run.status end,
                 reason = 'replayed by ' || $7::text || ' (was ' || run.status || coalesce(': ' || run.reason, '') || ')',
                 requested_by = $7,
-                next_attempt_at = clock_timestamp(),
+                next_attempt_at = case when not ${DIED} then clock_timestamp() end,
+                lease_until = case when not ${DIED} then run.lease_until end,
+                finished_at = case when not ${DIED} then run.finished_at end,
+                error = case when not ${DIED} then run.error end,
                 releases = run.attempt,
                 backfill_id = ${leftBackfill(tables, 'run')},
                 cancel_requested_at = null,

@@ -1,6 +1,8 @@
 import type { RunKey, RunStatus } from '../domain/run.js';
 import { isRemoved } from './is-removed.js';
 import { leftBackfill } from './left-backfill.js';
+import { DIED_OF_PAGES, reopenPages } from './page-reopening.js';
+import type { Query } from './query.js';
 import { recordAction } from './record-action.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 import { inTransaction } from './transaction.js';
@@ -41,11 +43,14 @@ export class DeadLetterStore {
       key,
       { action: 'replay', by, reason },
       `update ${tables.jobRuns} run
-       set    status = case when status in ('failed', 'orphaned') then status else 'queued' end,
-              backfill_id = ${leftBackfill(tables, 'run')},
+       set    status = case when ${DIED_OF_PAGES} then 'fanned_out' when status in ('failed', 'orphaned') then status else 'queued' end,
               reason = 'replayed by ' || $4::text || ' (was ' || status || coalesce(': ' || reason, '') || ')',
               requested_by = $4,
-              next_attempt_at = clock_timestamp(),
+              next_attempt_at = case when not ${DIED_OF_PAGES} then clock_timestamp() end,
+              lease_until = case when not ${DIED_OF_PAGES} then lease_until end,
+              finished_at = case when not ${DIED_OF_PAGES} then finished_at end,
+              error = case when not ${DIED_OF_PAGES} then error end,
+              backfill_id = ${leftBackfill(tables, 'run')},
               -- What is done begins anew; what is not resumes.
               checkpoint = case status when 'done' then null else checkpoint end,
               releases = attempt,
@@ -58,6 +63,7 @@ export class DeadLetterStore {
        and    not ${isRemoved(tables, '$1')}
        returning ${wakingUp(tables, 'runs')}`,
       [allowed, by],
+      (query) => reopenPages(query, tables, key, by),
     );
   }
 
@@ -84,6 +90,7 @@ export class DeadLetterStore {
     action: Actor & { readonly action: string },
     update: string,
     parameters: readonly unknown[],
+    besides: (query: Query) => Promise<unknown> = async () => undefined,
   ): Promise<ChangedRun | null> {
     const { coordination, tables } = this.database;
     return inTransaction(coordination, async (query) => {
@@ -98,6 +105,7 @@ export class DeadLetterStore {
       );
       if (!was) return null;
       const changed = (await query(update, [...key, ...parameters])).length === 1;
+      if (changed) await besides(query);
       if (changed) await recordAction(query, tables, { ...action, jobName, fireTime, details: { was: was.status } });
       return { ...was, changed };
     });

@@ -7,7 +7,8 @@ import { isOff } from './flag-off.js';
 import type { JobRun } from './job-run.entity.js';
 import { queryOn, type Query } from './query.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
-import { runningInGroup } from './waiting-rules.js';
+import { pageProgress } from './page-progress.js';
+import { isUnderWay, runningInGroup } from './waiting-rules.js';
 
 /** A job's schedule as it is stored. */
 export interface StoredSchedule {
@@ -70,7 +71,8 @@ export class ExplainStore {
       `select fire_time as "fireTime", status, trigger, reason, claimed_by as "claimedBy", attempt, started_at as "startedAt", finished_at as "finishedAt",
               error, earlier_attempts as "earlierAttempts", lease_until as "leaseUntil", next_attempt_at as "nextAttemptAt",
               requested_by as "requestedBy", cancel_requested_at as "cancelRequestedAt", gap_from as "gapFrom", gap_count as "gapCount",
-              left(checkpoint::text, ${SHOWN_OF_CHECKPOINT}) || case when length(checkpoint::text) > ${SHOWN_OF_CHECKPOINT} then '…' else '' end as checkpoint
+              left(checkpoint::text, ${SHOWN_OF_CHECKPOINT}) || case when length(checkpoint::text) > ${SHOWN_OF_CHECKPOINT} then '…' else '' end as checkpoint,
+              pages as "pageCount"
        from   ${this.database.tables.jobRuns}
        where  job_name = $1
        and   (fire_time = $2 or gap_from <= $2 and fire_time > $2)
@@ -79,8 +81,9 @@ export class ExplainStore {
       [jobName, fireTime.toISOString()],
     );
     if (!row) return null;
-    const { gapFrom, gapCount, ...rest } = row;
-    return { ...rest, starts: startsOf(row), gap: gapFrom && { from: gapFrom, count: gapCount! } };
+    const { gapFrom, gapCount, pageCount, ...rest } = row;
+    const pages = pageCount === null ? null : await pageProgress(this.query, this.database.tables, { jobName, fireTime: row.fireTime });
+    return { ...rest, pages, starts: startsOf(row), gap: gapFrom && { from: gapFrom, count: gapCount! } };
   }
 
   /** A backfill leaves alone what has started, or waits, under a former name: what never ran there is this name's to run. */
@@ -149,19 +152,18 @@ export class ExplainStore {
     const { jobRuns, jobSchedule } = this.database.tables;
     const [run] = await this.query<{ fireTime: Date; instanceId: string }>(
       `with busy as (
-         select fire_time, claimed_by, beside
-         from   ${jobRuns}
+         select fire_time, claimed_by, beside, status
+         from   ${jobRuns} run
          where  job_name = $1
          and    fire_time <> $2
-         and    status = 'running'
-         and    lease_until > clock_timestamp()
+         and    ${isUnderWay('run')}
        )
        select busy.fire_time as "fireTime", busy.claimed_by as "instanceId"
        from   busy
        join   ${jobSchedule} job on job.name = $1
        left   join ${jobRuns} own on own.job_name = $1 and own.fire_time = $2
        where  case
-                when job.policies ->> 'overlap' = 'allow' then (select count(*) from busy) >= (job.policies ->> 'maxParallel')::integer
+                when job.policies ->> 'overlap' = 'allow' then (select count(*) from busy where status = 'running') >= (job.policies ->> 'maxParallel')::integer
                 else not busy.beside and own.beside is not true
               end
        order  by busy.fire_time
@@ -180,8 +182,8 @@ interface PausedRow {
   reason: string | null;
 }
 
-type FoundRow = Omit<ExplainedRow, 'starts' | 'gap'> &
-  Pick<JobRun, 'claimedBy' | 'attempt' | 'startedAt' | 'finishedAt' | 'error' | 'earlierAttempts' | 'gapFrom' | 'gapCount'>;
+type FoundRow = Omit<ExplainedRow, 'starts' | 'gap' | 'pages'> &
+  Pick<JobRun, 'claimedBy' | 'attempt' | 'startedAt' | 'finishedAt' | 'error' | 'earlierAttempts' | 'gapFrom' | 'gapCount'> & { readonly pageCount: number | null };
 
 /** Of a run that a backfill has begin again, all attempts are among the earlier ones until it is started. */
 function startsOf({ attempt, claimedBy, startedAt, finishedAt, status, error, reason, earlierAttempts }: FoundRow): ExplainedStart[] {
@@ -195,5 +197,5 @@ function startsOf({ attempt, claimedBy, startedAt, finishedAt, status, error, re
     reason: each.reason ?? null,
   }));
   if (attempt === 0 || claimedBy === null) return earlier;
-  return [...earlier, { attempt, instanceId: claimedBy, startedAt, finishedAt: status === 'running' ? null : finishedAt, status, error: error?.message ?? null, reason }];
+  return [...earlier, { attempt, instanceId: claimedBy, startedAt, finishedAt: status === 'running' || status === 'fanned_out' ? null : finishedAt, status, error: error?.message ?? null, reason }];
 }

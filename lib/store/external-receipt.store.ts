@@ -4,7 +4,7 @@ import type { OwnedRun } from '../domain/run.js';
 import type { StoredError } from '../domain/stored-error.js';
 import { fenceOf } from './fence.js';
 import { queryOn } from './query.js';
-import { receiptLockKey } from './receipt-lock.js';
+import { receiptFence, receiptOwner } from './receipt-owner.js';
 import type { ReceiptKey } from './receipt.store.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 
@@ -29,14 +29,6 @@ interface FoundRow extends FoundReceipt {
   readonly error: StoredError | null;
 }
 
-/** SQL for: the run is the owner's. */
-const OWNED = `job_name = $1
-         and    fire_time = $2
-         and    status = 'running'
-         and    attempt = $3
-         and    claimed_by = $4
-         and    lease_until > clock_timestamp()`;
-
 /** SQL for: the receipt is the one that this very attempt has opened. */
 const OWN_CALL = `job_name = $1
        and    fire_time = $2
@@ -55,23 +47,24 @@ export class ExternalReceiptStore {
 
   /** Writes an open receipt, or says what the one that is there means. The caller commits before the call. */
   async open(manager: EntityManager, run: OwnedRun, key: ReceiptKey, idempotencyKey: string, policy: InDoubtPolicy): Promise<CallAnswer> {
-    const { jobRuns, receipts, schema } = this.database.tables;
+    const { receipts } = this.database.tables;
+    const owner = receiptOwner(this.database.tables, run);
     const [row] = await queryOn(manager)<{ owned: boolean; opened: boolean }>(
       `with owned as materialized (
-         select pg_advisory_xact_lock_shared(${receiptLockKey(schema, 'job_name', 'fire_time', 'attempt')})
-         from   ${jobRuns}
-         where  ${OWNED}
+         select pg_advisory_xact_lock_shared(${owner.lockKey})
+         from   ${owner.table}
+         where  ${owner.isOurs}
        ),
        opened as (
          insert into ${receipts} (job_name, fire_time, attempt, claimed_by, entity, effect, idempotency_key, state, opened_at)
-         select $1, $2, $3, $4, $5, $6, $7, 'open', clock_timestamp()
+         select $1, $2, $3, $4, $6, $7, $8, 'open', clock_timestamp()
          from   owned
          on conflict (job_name, fire_time, entity, effect) do nothing
          returning 1
        )
        select exists (select from owned) as owned,
               exists (select from opened) as opened`,
-      [...fenceOf(run), key.entity, key.effect, idempotencyKey],
+      [...receiptFence(run), key.entity, key.effect, idempotencyKey],
     );
     if (row!.opened) return { kind: 'opened', idempotencyKey, again: false };
     if (!row!.owned) return { kind: 'refused' };
@@ -112,7 +105,8 @@ export class ExternalReceiptStore {
 
   /** The row is locked, but it may have been waited for: the run is asked for once more. */
   private async reopen(manager: EntityManager, run: OwnedRun, key: ReceiptKey): Promise<boolean> {
-    const { jobRuns, receipts } = this.database.tables;
+    const { receipts } = this.database.tables;
+    const owner = receiptOwner(this.database.tables, run, '$7');
     const reopened = await queryOn(manager)(
       `update ${receipts}
        set    state = 'open',
@@ -129,16 +123,17 @@ export class ExternalReceiptStore {
        and    entity = $5
        and    effect = $6
        and    exists (
-         select from ${jobRuns}
-         where  ${OWNED})
+         select from ${owner.table}
+         where  ${owner.isOurs})
        returning 1`,
-      [...fenceOf(run), key.entity, key.effect],
+      [...fenceOf(run), key.entity, key.effect, run.page ?? null],
     );
     return reopened.length === 1;
   }
 
   private async park(manager: EntityManager, run: OwnedRun, key: ReceiptKey): Promise<boolean> {
-    const { jobRuns, receipts } = this.database.tables;
+    const { receipts } = this.database.tables;
+    const owner = receiptOwner(this.database.tables, run, '$7');
     const parked = await queryOn(manager)(
       `update ${receipts}
        set    state = 'in_doubt'
@@ -147,10 +142,10 @@ export class ExternalReceiptStore {
        and    entity = $5
        and    effect = $6
        and    exists (
-         select from ${jobRuns}
-         where  ${OWNED})
+         select from ${owner.table}
+         where  ${owner.isOurs})
        returning 1`,
-      [...fenceOf(run), key.entity, key.effect],
+      [...fenceOf(run), key.entity, key.effect, run.page ?? null],
     );
     return parked.length === 1;
   }
@@ -162,6 +157,7 @@ export class ExternalReceiptStore {
    * has decided about it
    */
   async close(manager: EntityManager, run: OwnedRun, key: ReceiptKey, result: string | null): Promise<'closed' | 'late' | 'refused'> {
+    const owner = receiptOwner(this.database.tables, run, '$8');
     const [closed] = await queryOn(manager)<{ owned: boolean }>(
       `update ${this.database.tables.receipts}
        set    state = 'done',
@@ -172,9 +168,9 @@ export class ExternalReceiptStore {
        and    state in ('open', 'in_doubt', 'done')
        and    resolved_by is null
        returning exists (
-         select from ${this.database.tables.jobRuns}
-         where  ${OWNED}) as owned`,
-      [...fenceOf(run), key.entity, key.effect, result],
+         select from ${owner.table}
+         where  ${owner.isOurs}) as owned`,
+      [...fenceOf(run), key.entity, key.effect, result, run.page ?? null],
     );
     if (!closed) return 'refused';
     return closed.owned ? 'closed' : 'late';

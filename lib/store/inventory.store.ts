@@ -74,12 +74,12 @@ export class InventoryStore {
        from   ${jobSchedule} job
        -- Each part by the index that has just its rows: all that are done are many.
        left   join (select job_name,
-                           count(*) filter (where status not in ('running', 'dead'))::integer as waiting,
-                           count(*) filter (where status = 'running')::integer as running,
+                           count(*) filter (where status not in ('running', 'fanned_out', 'dead'))::integer as waiting,
+                           count(*) filter (where status in ('running', 'fanned_out'))::integer as running,
                            count(*) filter (where status = 'dead')::integer as dead
                     from  (select job_name, status from ${jobRuns} where status in ('queued', 'failed', 'orphaned')
                            union all
-                           select job_name, status from ${jobRuns} where status = 'running'
+                           select job_name, status from ${jobRuns} where status in ('running', 'fanned_out')
                            union all
                            select job_name, status from ${jobRuns} where status = 'dead') unfinished
                     group  by job_name) open on open.job_name = job.name

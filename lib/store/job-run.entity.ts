@@ -108,6 +108,10 @@ export class JobRun {
   @Column('boolean', { default: false })
   beside!: boolean;
 
+  /** How many pages it was fanned out into; null when it was not. */
+  @Column('integer', { nullable: true })
+  pages!: number | null;
+
   @Column('timestamptz', { name: 'created_at', default: () => 'clock_timestamp()' })
   createdAt!: Date;
 }

@@ -21,6 +21,10 @@ export interface Ending {
 export interface WrittenEnd {
   readonly status: RunStatus;
   readonly reason: string | null;
+  /** Of a run that was fanned out: how many pages it has. */
+  readonly pages?: number | null;
+  /** Of a run whose pages had all ended, and some of them dead. */
+  readonly error?: StoredError | null;
 }
 
 /** An attempt that a claim may have begun, if the database has carried out what it never answered. */
@@ -86,11 +90,11 @@ export class JobRunStore {
   /** How this very attempt has ended; null when it has not. A write whose answer was lost may have been accepted. */
   async endOf(run: OwnedRun): Promise<WrittenEnd | null> {
     const [ended] = await this.query<WrittenEnd>(
-      `select status, reason
+      `select status, reason, pages, error
        from   ${this.database.tables.jobRuns}
        where  job_name = $1
        and    fire_time = $2
-       and    status in ('done', 'failed', 'dead', 'queued', 'cancelled')
+       and    status in ('done', 'fanned_out', 'failed', 'dead', 'queued', 'cancelled')
        and    attempt = $3
        and    claimed_by = $4`,
       fenceOf(run),

@@ -83,7 +83,7 @@ export class ManualRunStore {
              (select run.claimed_by
               from   ${jobRuns} run
               where  run.job_name = job.name
-              and    run.status = 'running'
+              and    run.status in ('running', 'fanned_out')
               limit  1) as running,
              (select min(run.fire_time)
               from   ${jobRuns} run

@@ -1,10 +1,8 @@
 import type { DataSource } from 'typeorm';
-import { preparedOn, sessionOf, type PgSession, type PreparableStatement } from './pg-session.js';
+import { preparedOn, sessionOf, type PgSession, type PreparableStatement, type SessionFacts } from './pg-session.js';
 
-/** A statement and the values that it carries as JSON. */
-export interface JsonStatement extends PreparableStatement {
-  readonly values: readonly unknown[];
-}
+/** SQL for a value, as a JSON literal. */
+type Json = (value: unknown) => string;
 
 /**
  * Runs statements in one transaction that is sent as one message: the server goes through them and commits by itself.
@@ -12,28 +10,43 @@ export interface JsonStatement extends PreparableStatement {
  * statement sees what was committed before it began, so one that looks after a lock was taken looks afresh; therefore
  * read committed, whatever the database's default.
  *
- * On a session of its own each statement is prepared once: planning it takes the database longer than carrying it out. And
- * a message is a transaction by itself there, if read committed is what its sessions begin with.
- *
+ * @param write gets a function that quotes a value as a JSON literal, and returns the statements
  * @returns the rows of the last statement
  */
-export async function inOneMessage<Row>(dataSource: DataSource, statements: readonly JsonStatement[]): Promise<Row[]> {
+export function inOneMessage<Row>(dataSource: DataSource, write: (json: Json) => readonly string[]): Promise<Row[]> {
+  return onSession(dataSource, async (client, session, json) => send<Row>(client, session, write(json)));
+}
+
+/**
+ * The same for statements that are asked again and again: on a session of its own each is prepared once. Planning them takes
+ * the database longer than carrying them out.
+ */
+export function inOnePreparedMessage<Row>(dataSource: DataSource, statements: readonly PreparableStatement[]): Promise<Row[]> {
+  return onSession(dataSource, async (client, session, json) => {
+    const calls = session.isOwn ? await preparedOn(client, statements) : statements.map(({ sql }) => sql);
+    return send<Row>(client, session, statements.map(({ values }, index) => calls[index]!(values.map(json))));
+  });
+}
+
+async function onSession<Result>(dataSource: DataSource, work: (client: PgSession, session: SessionFacts, json: Json) => Promise<Result>): Promise<Result> {
   const queryRunner = dataSource.createQueryRunner();
   try {
     const client = (await queryRunner.connect()) as PgSession;
-    const session = await sessionOf(client);
-    const json = (value: unknown) => `${client.escapeLiteral(JSON.stringify(value))}::jsonb`;
-    const calls = session.isOwn ? await preparedOn(client, statements) : statements.map(({ sql }) => (values: readonly string[]) => sql(values));
-    const texts = statements.map(({ values }, index) => calls[index]!(values.map(json)));
-    try {
-      const message = session.isReadCommitted ? texts : ['begin isolation level read committed', ...texts, 'commit'];
-      const results = [await client.query(message.join(';\n'))].flat();
-      return results.at(session.isReadCommitted ? -1 : -2)!.rows as Row[];
-    } catch (error) {
-      await client.query('rollback').catch(() => {});
-      throw error;
-    }
+    const json: Json = (value) => `${client.escapeLiteral(JSON.stringify(value))}::jsonb`;
+    return await work(client, await sessionOf(client), json);
   } finally {
     await queryRunner.release();
+  }
+}
+
+/** Where read committed is what a session begins with, a message is such a transaction by itself. */
+async function send<Row>(client: PgSession, { isReadCommitted }: SessionFacts, statements: readonly string[]): Promise<Row[]> {
+  const message = isReadCommitted ? statements : ['begin isolation level read committed', ...statements, 'commit'];
+  try {
+    const results = [await client.query(message.join(';\n'))].flat();
+    return results.at(isReadCommitted ? -1 : -2)!.rows as Row[];
+  } catch (error) {
+    await client.query('rollback').catch(() => {});
+    throw error;
   }
 }

@@ -4,9 +4,9 @@ import type { SchedulerDatabase } from './scheduler-database.js';
 import { isMissingPartition } from './sql-state.js';
 import { inTransaction, lockName } from './transaction.js';
 
-const PARTITIONED = ['job_runs', 'receipts'] as const;
+const PARTITIONED = ['job_runs', 'receipts', 'job_pages'] as const;
 
-/** The monthly partitions of `job_runs` and `receipts`. */
+/** The monthly partitions of `job_runs`, `receipts` and `job_pages`. */
 export class PartitionStore {
   constructor(private readonly database: SchedulerDatabase) {}
 
@@ -26,7 +26,7 @@ export class PartitionStore {
     });
   }
 
-  /** True when both partitions that hold the instant exist. */
+  /** True when all partitions that hold the instant exist. */
   async areThere(instant: Date): Promise<boolean> {
     const wanted = PARTITIONED.map((table) => new Partition(table, monthOf(instant)));
     return (await this.missing(wanted, queryOn(this.database.coordination))).length === 0;

@@ -23,7 +23,7 @@ export class ReceiptBatchStore {
     const text = `
       with owned as materialized (
         select
-        where  ${receiptMayBegin}($1, $2, $3, $4)
+        where  ${receiptMayBegin}($1, $2, $3, $4, $8)
       ),
       opened as (
         insert into ${receipts} (job_name, fire_time, attempt, claimed_by, entity, effect, idempotency_key)
@@ -37,7 +37,7 @@ export class ReceiptBatchStore {
       select entity from opened
       union  all
       select null from owned`;
-    return { text, values: [...fenceOf(run), effect, entries.map(({ entity }) => entity), entries.map(({ idempotencyKey }) => idempotencyKey)] };
+    return { text, values: [...fenceOf(run), effect, entries.map(({ entity }) => entity), entries.map(({ idempotencyKey }) => idempotencyKey), run.page ?? null] };
   }
 
   /** The entities whose receipts `opening` wrote; null when the run is not ours. */

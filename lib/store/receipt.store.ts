@@ -1,7 +1,7 @@
 import type { EntityManager } from 'typeorm';
 import type { OwnedRun, RunKey } from '../domain/run.js';
-import { fenceOf } from './fence.js';
 import { queryOn } from './query.js';
+import { receiptFence } from './receipt-owner.js';
 import { orRefused } from './refused-close.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 import type { Statement } from './statement.js';
@@ -39,15 +39,15 @@ export class ReceiptStore {
 
   /** What `open` asks first, for whoever sends it together with something else. */
   opening(run: OwnedRun, key: ReceiptKey, idempotencyKey: string): Statement {
-    const text = `select ${this.database.tables.receiptBegin}($1, $2, $3, $4, $5, $6, $7) as opened`;
-    return { text, values: [...fenceOf(run), key.entity, key.effect, idempotencyKey] };
+    const text = `select ${this.database.tables.receiptBegin}($1, $2, $3, $4, $5, $6, $7, $8) as opened`;
+    return { text, values: [...receiptFence(run), key.entity, key.effect, idempotencyKey] };
   }
 
   /** Reads the rows of `opening`; where it was not opened, asks why. */
   async answerOf(opened: unknown[], ask: (statement: Statement) => Promise<unknown[]>, run: OwnedRun, key: ReceiptKey): Promise<ReceiptAnswer> {
     if ((opened as [{ opened: boolean }])[0].opened) return { kind: 'opened' };
     const { receiptMayBegin } = this.database.tables;
-    const [fence] = (await ask({ text: `select ${receiptMayBegin}($1, $2, $3, $4) as owned`, values: fenceOf(run) })) as [{ owned: boolean }];
+    const [fence] = (await ask({ text: `select ${receiptMayBegin}($1, $2, $3, $4, $5) as owned`, values: receiptFence(run) })) as [{ owned: boolean }];
     if (!fence.owned) return { kind: 'refused' };
     return this.thereOf(await ask(this.kept(run, key)));
   }
@@ -74,7 +74,7 @@ export class ReceiptStore {
   }
 
   /**
-   * The last statement before the commit: keeps the result, and holds the run so that nobody reaps it until the
+   * The last statement before the commit: keeps the result, and holds the run, or the page, so that nobody takes it over until the
    * transaction ends. The lock lets heartbeats pass: were it stronger, a process that is busy with something else before
    * its commit would hold up the renewal of all its leases.
    * @param result JSON, or null to keep none
@@ -106,6 +106,6 @@ export class ReceiptStore {
   }
 
   private ending(run: OwnedRun, key: ReceiptKey, result: string | null): Statement {
-    return { text: `${this.database.tables.receiptEnd}($1, $2, $3, $4, $5, $6, $7)`, values: [...fenceOf(run), key.entity, key.effect, result] };
+    return { text: `${this.database.tables.receiptEnd}($1, $2, $3, $4, $5, $6, $7, $8)`, values: [...receiptFence(run), key.entity, key.effect, result] };
   }
 }

@@ -1,6 +1,6 @@
 import type { OwnedRun } from '../domain/run.js';
 import type { Ending, WrittenEnd } from './job-run.store.js';
-import { inOneMessage } from './one-message.js';
+import { inOnePreparedMessage } from './one-message.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 import type { Tables } from './tables.js';
 import { wakingUp } from './wake-up.js';
@@ -31,7 +31,7 @@ export class RunEndsStore {
    */
   async endAll(ends: readonly RunEnd[]): Promise<EndAnswer[]> {
     const given = ends.map(({ run, ending }, place) => ({ place, ...fence(run), ...(ending ?? COMPLETED) }));
-    const rows = await inOneMessage<EndedRow>(this.database.coordination, [
+    const rows = await inOnePreparedMessage<EndedRow>(this.database.coordination, [
       { name: 'end_all', sql: ([given]) => endAll(this.database.tables, given!), values: [given] },
     ]);
     const found = new Map(rows.map((row) => [row.place, row]));

@@ -124,6 +124,19 @@ export class StepStore {
     return completed.length === 1;
   }
 
+  /** Whether an attempt of the occurrence has published pages. */
+  async hasPages(run: OwnedRun): Promise<boolean> {
+    const pages = await this.query(
+      `select
+       from   ${this.database.tables.jobPages}
+       where  job_name = $1
+       and    fire_time = $2
+       limit  1`,
+      [run.jobName, run.fireTime.toISOString()],
+    );
+    return pages.length > 0;
+  }
+
   /** Whether this attempt has completed its run, once a transaction that may still be under way has ended. */
   async isCompleted(run: OwnedRun): Promise<boolean> {
     const [row] = await this.query<{ status: string }>(

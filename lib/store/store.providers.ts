@@ -10,6 +10,7 @@ import { DeadLetterStore } from './dead-letter.store.js';
 import { DeliveryStore } from './delivery.store.js';
 import { ExplainStore } from './explain.store.js';
 import { ExternalReceiptStore } from './external-receipt.store.js';
+import { FanOutStore } from './fan-out.store.js';
 import { FlagStore } from './flag.store.js';
 import { InDoubtStore } from './in-doubt.store.js';
 import { InventoryStore } from './inventory.store.js';
@@ -21,6 +22,10 @@ import { ManualRunStore } from './manual-run.store.js';
 import { OccurrenceReceiptStore } from './occurrence-receipt.store.js';
 import { OverdueStore } from './overdue.store.js';
 import { OverrideStore } from './override.store.js';
+import { PageAttemptStore } from './page-attempt.store.js';
+import { PageKeepingStore } from './page-keeping.store.js';
+import { PageLettersStore } from './page-letters.store.js';
+import { PageStore } from './page.store.js';
 import { PartitionStore } from './partition.store.js';
 import { PauseStore } from './pause.store.js';
 import { ReaperStore } from './reaper.store.js';
@@ -65,6 +70,10 @@ export const STORE_PROVIDERS: Provider[] = [
     FlagStore,
     CancelStore,
     ExplainStore,
+    FanOutStore,
+    PageAttemptStore,
+    PageKeepingStore,
+    PageLettersStore,
     InventoryStore,
     OverdueStore,
     ToldStore,
@@ -74,7 +83,7 @@ export const STORE_PROVIDERS: Provider[] = [
     inject: [SchedulerDatabase],
     useFactory: (database: SchedulerDatabase) => new store(database),
   })),
-  ...[ClaimStore, CatchUpStore, TakeOverStore, RunTimeJobStore, BackfillFeedStore, OverrideStore, SkipStore, ManualRunStore].map((store) => ({
+  ...[ClaimStore, CatchUpStore, TakeOverStore, RunTimeJobStore, BackfillFeedStore, OverrideStore, SkipStore, ManualRunStore, PageStore].map((store) => ({
     provide: store,
     inject: [SchedulerDatabase, PartitionStore],
     useFactory: (database: SchedulerDatabase, partitions: PartitionStore) => new store(database, partitions),

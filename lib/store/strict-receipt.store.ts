@@ -1,7 +1,7 @@
 import type { OwnedRun } from '../domain/run.js';
 import { fenceOf } from './fence.js';
 import { queryOn } from './query.js';
-import { receiptLockKey } from './receipt-lock.js';
+import { receiptFence, receiptOwner } from './receipt-owner.js';
 import type { ReceiptKey } from './receipt.store.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 import type { Statement } from './statement.js';
@@ -16,31 +16,19 @@ export class StrictReceiptStore {
 
   /** Holds the run in whatever state it is; where it does not even look like ours, no row. */
   holding(run: OwnedRun): Statement {
-    const { jobRuns, schema } = this.database.tables;
+    const owner = receiptOwner(this.database.tables, run);
     const text = `
-      select pg_advisory_xact_lock_shared(${receiptLockKey(schema, 'job_name', 'fire_time', 'attempt')})
-      from   ${jobRuns}
-      where  job_name = $1
-      and    fire_time = $2
-      and    attempt = $3
-      and    claimed_by = $4
+      select pg_advisory_xact_lock_shared(${owner.lockKey})
+      from   ${owner.table}
+      where  ${owner.isNamed}
       for    key share`;
-    return { text, values: fenceOf(run) };
+    return { text, values: receiptFence(run) };
   }
 
   /** True when the run, as it is now, is ours. */
   async isOurs(run: OwnedRun): Promise<boolean> {
-    const rows = await queryOn(this.database.coordination)(
-      `select
-       from   ${this.database.tables.jobRuns}
-       where  job_name = $1
-       and    fire_time = $2
-       and    status = 'running'
-       and    attempt = $3
-       and    claimed_by = $4
-       and    lease_until > clock_timestamp()`,
-      fenceOf(run),
-    );
+    const owner = receiptOwner(this.database.tables, run);
+    const rows = await queryOn(this.database.coordination)(`select from ${owner.table} where ${owner.isOurs}`, receiptFence(run));
     return rows.length === 1;
   }
 

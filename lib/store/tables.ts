@@ -7,6 +7,7 @@ export class Tables {
   readonly jobRuns: string;
   readonly receipts: string;
   readonly receiptSecret: string;
+  readonly jobPages: string;
   readonly jobInstances: string;
   readonly jobActions: string;
   readonly jobFlags: string;
@@ -31,6 +32,7 @@ export class Tables {
     this.jobRuns = this.qualify('job_runs');
     this.receipts = this.qualify('receipts');
     this.receiptSecret = this.qualify('receipt_secret');
+    this.jobPages = this.qualify('job_pages');
     this.jobInstances = this.qualify('job_instances');
     this.jobActions = this.qualify('job_actions');
     this.jobFlags = this.qualify('job_flags');

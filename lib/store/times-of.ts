@@ -4,7 +4,7 @@
  * @param run SQL alias of `job_runs`
  */
 export function timesOf(run: string): string {
-  return `(select ${run}.started_at as began, case when ${run}.status = 'running' then 'infinity' else ${run}.finished_at end as ended
+  return `(select ${run}.started_at as began, case when ${run}.status in ('running', 'fanned_out') then 'infinity' else ${run}.finished_at end as ended
            where  ${run}.claimed_by is not null
            union  all
            select (earlier ->> 'startedAt')::timestamptz, (earlier ->> 'finishedAt')::timestamptz

@@ -24,13 +24,20 @@ export function runsAlone(run: string, overlap: string, parallel: string): strin
     else ${overlap} <> 'allow' end`;
 }
 
-/** SQL for: no run of the job holds its lease, apart from those that others may run beside. */
+/**
+ * SQL for: a run is under way. An instance has it and holds its lease, or it is its pages', which need no lease.
+ * @param now SQL for the database's clock
+ */
+export function isUnderWay(run: string, now = 'clock_timestamp()'): string {
+  return `${run}.status in ('running', 'fanned_out') and (${run}.status = 'fanned_out' or ${run}.lease_until > ${now})`;
+}
+
+/** SQL for: no run of the job is under way, apart from those that others may run beside. */
 export function nothingInTheWay({ jobRuns }: Tables, jobName: string): string {
   return `not exists (
     select from ${jobRuns} other
     where  other.job_name = ${jobName}
-    and    other.status = 'running'
-    and    other.lease_until > clock_timestamp()
+    and    ${isUnderWay('other')}
     and    not other.beside)`;
 }
 
@@ -47,13 +54,12 @@ export function hasPlaceBeside({ jobRuns }: Tables, run: string): string {
     and    other.lease_until > clock_timestamp()))`;
 }
 
-/** SQL for: how many runs of a concurrency group hold their leases. */
+/** SQL for: how many runs of a concurrency group are under way. */
 export function runningInGroup({ jobRuns }: Tables, group: string): string {
   return `(select count(*)
     from   ${jobRuns} other
     where  other.concurrency_group = ${group}
-    and    other.status = 'running'
-    and    other.lease_until > clock_timestamp())`;
+    and    ${isUnderWay('other')})`;
 }
 
 /** SQL for: the run's concurrency group, if any, has so few running that this one may be added. */
@@ -68,8 +74,7 @@ export function backfillHasPlace({ jobRuns, jobBackfills }: Tables, run: string)
       select count(*)
       from   ${jobRuns} other
       where  other.job_name = ${run}.job_name
-      and    other.status = 'running'
-      and    other.lease_until > clock_timestamp()
+      and    ${isUnderWay('other')}
       and    other.backfill_id = ${run}.backfill_id))`;
 }
 

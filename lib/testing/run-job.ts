@@ -10,7 +10,7 @@ import { ExecutorService } from '../execution/executor.service.js';
 import { DatabaseTime } from '../runtime/database-time.js';
 
 /** How an attempt ended. */
-export type RunEnd = EventOf<'run.completed' | 'run.failed' | 'run.dead' | 'run.cancelled' | 'run.refused' | 'run.released'>;
+export type RunEnd = EventOf<'run.completed' | 'run.fannedOut' | 'run.failed' | 'run.dead' | 'run.cancelled' | 'run.refused' | 'run.released'>;
 
 /** Which occurrence `runJob` runs. */
 export interface RunJobOptions {
@@ -21,7 +21,7 @@ export interface RunJobOptions {
 /**
  * Runs one occurrence of a job now, as its schedule would: claimed, in its run's context, with receipts. For tests of
  * applications that were started with `enabled: false`.
- * @returns how the attempt ended
+ * @returns how the attempt ended; one that has published pages is fanned out, and `runPages` works them
  * @throws Error when there is no such job, it does not fire at `fireTime`, or the occurrence has run already
  */
 export async function runJob(app: INestApplicationContext, jobName: string, options: RunJobOptions = {}): Promise<RunEnd> {
@@ -36,7 +36,7 @@ export async function runJob(app: INestApplicationContext, jobName: string, opti
   const ended = firstValueFrom(
     app
       .get(SchedulerEvents, { strict: false })
-      .of('run.completed', 'run.failed', 'run.dead', 'run.cancelled', 'run.refused', 'run.released')
+      .of('run.completed', 'run.fannedOut', 'run.failed', 'run.dead', 'run.cancelled', 'run.refused', 'run.released')
       .pipe(filter((event) => event.jobName === jobName && event.fireTime.getTime() === fireTime)),
   );
   app.get(ExecutorService, { strict: false }).start(owned);

@@ -42,7 +42,7 @@ async function execute(handler: (story: Story) => Promise<unknown>, status: 'que
       throw new Error('It has ended already.');
     },
   };
-  const endings = new RunEndings(store as never, endsAlone(store), events, {} as never);
+  const endings = new RunEndings(store as never, endsAlone(store), {} as never, events, {} as never);
   // What a handler throws changes nothing any more, also what a test has to say in it.
   let complaint: Error | null = null;
   const keep = (error: Error) => {

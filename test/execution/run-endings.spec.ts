@@ -22,7 +22,7 @@ async function complete(store: { complete: () => Promise<unknown>; endOf?: () =>
   const told: SchedulerFact['type'][] = [];
   events.subscribe(({ type }) => told.push(type));
   const run = new InFlightRun(aRun({ leaseDeadline: monotonicNow() + leaseMs }), aJob('job', '* * * * *'));
-  await new RunEndings(store as never, endsAlone(store), events, {} as never).write(run, { kind: 'done' }, 5);
+  await new RunEndings(store as never, endsAlone(store), store as never, events, {} as never).write(run, { kind: 'done' }, 5);
   expect(run.settled).toBe(true);
   return told;
 }

@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { ShutdownError } from '../../lib/errors/shutdown.error.js';
 import { SchedulerEvents } from '../../lib/events/scheduler-events.js';
 import { InFlightRun, InFlightRuns } from '../../lib/execution/in-flight-runs.js';
+import { PagesInFlight } from '../../lib/execution/pages-in-flight.js';
 import { Drain } from '../../lib/lifecycle/drain.js';
 import { aJob } from '../support/job.js';
 import { aRun } from '../support/run.js';
@@ -11,7 +12,7 @@ function stopping(shutdownTimeoutMs: number) {
   const runs = new InFlightRuns(new SchedulerEvents());
   const run = new InFlightRun(aRun(), aJob('job', '* * * * *'));
   runs.add(run);
-  return { runs, run, drained: new Drain({ shutdownTimeoutMs } as never, runs).drain() };
+  return { runs, run, drained: new Drain({ shutdownTimeoutMs } as never, runs, new PagesInFlight(new SchedulerEvents())).drain() };
 }
 
 describe('a stopping instance', () => {

@@ -10,7 +10,7 @@ let letters: DeadLetters;
 let wakes = 0;
 beforeAll(async () => {
   stores = await openStores();
-  letters = new DeadLetters(stores.deadLetters, stores.deadLettersInBulk, { wake: () => (wakes += 1) } as never);
+  letters = new DeadLetters(stores.deadLetters, stores.deadLettersInBulk, { wake: () => (wakes += 1) } as never, { wake: () => undefined } as never);
 });
 afterAll(() => stores.close());
 beforeEach(async () => {

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
 import type { DataSource } from 'typeorm';
-import { inOneMessage } from '../../lib/store/one-message.js';
+import { inOnePreparedMessage } from '../../lib/store/one-message.js';
 import { sessionOf } from '../../lib/store/pg-session.js';
 import { openStores, type Stores } from '../support/stores.js';
 
@@ -31,13 +31,13 @@ const prepared = (client: pg.Client) => client.query(`select name from pg_prepar
 describe('statements in one message', () => {
   it('are prepared once on a session of their own, and are one transaction', async () => {
     await onOne(async (dataSource, client) => {
-      const first = await inOneMessage<{ name: string }>(dataSource, [HELLO]);
+      const first = await inOnePreparedMessage<{ name: string }>(dataSource, [HELLO]);
       expect(first).toMatchObject([{ name: "O'Neill", isolation: 'read committed' }]);
       expect(await prepared(client)).toBe(1);
       const twice = { ...HELLO, name: 'twice', sql: ([name]: readonly string[]) => `select pg_current_xact_id()::text as xact, ${name} as given` };
       await client.query('create table seen (xact text)');
       const keep = { name: 'keep', sql: () => 'insert into seen select pg_current_xact_id()::text returning xact', values: [] };
-      const [{ xact }] = (await inOneMessage<{ xact: string }>(dataSource, [keep, twice])) as [{ xact: string }];
+      const [{ xact }] = (await inOnePreparedMessage<{ xact: string }>(dataSource, [keep, twice])) as [{ xact: string }];
       expect((await client.query('select xact from seen')).rows).toEqual([{ xact }]);
       expect(await prepared(client)).toBe(3);
     });
@@ -48,9 +48,9 @@ describe('statements in one message', () => {
       await client.query('create table left_over (value integer)');
       const write = { name: 'write', sql: () => 'insert into left_over values (1)', values: [] };
       const fail = { name: 'fail', sql: ([zero]: readonly string[]) => `select 1 / (${zero} #>> '{}')::integer`, values: [0] };
-      await expect(inOneMessage(dataSource, [write, fail])).rejects.toThrow('division by zero');
+      await expect(inOnePreparedMessage(dataSource, [write, fail])).rejects.toThrow('division by zero');
       expect((await client.query('select from left_over')).rowCount).toBe(0);
-      expect(await inOneMessage(dataSource, [HELLO])).toHaveLength(1);
+      expect(await inOnePreparedMessage(dataSource, [HELLO])).toHaveLength(1);
     });
   });
 
@@ -58,7 +58,7 @@ describe('statements in one message', () => {
     await onOne(
       async (dataSource, client) => {
         expect(await sessionOf(client)).toEqual({ isOwn: false, isReadCommitted: false });
-        expect(await inOneMessage(dataSource, [HELLO])).toMatchObject([{ name: "O'Neill", isolation: 'read committed' }]);
+        expect(await inOnePreparedMessage(dataSource, [HELLO])).toMatchObject([{ name: "O'Neill", isolation: 'read committed' }]);
         expect(await prepared(client)).toBe(0);
         expect((await client.query('show plan_cache_mode')).rows).toEqual([{ plan_cache_mode: 'auto' }]);
       },
@@ -71,7 +71,7 @@ describe('statements in one message', () => {
     await stores.test.query(`alter database ${database} set default_transaction_isolation = 'serializable'`);
     try {
       await onOne(async (dataSource) => {
-        expect(await inOneMessage(dataSource, [HELLO])).toMatchObject([{ isolation: 'read committed' }]);
+        expect(await inOnePreparedMessage(dataSource, [HELLO])).toMatchObject([{ isolation: 'read committed' }]);
       });
     } finally {
       await stores.test.query(`alter database ${database} reset default_transaction_isolation`);

@@ -3,13 +3,14 @@ import { FIRST_STATES, RUN_MOVES } from '../../lib/domain/run-states.js';
 import type { TestDatabase } from './database.js';
 
 /** Every status, in the order in which a run comes by them. */
-export const RUN_STATES: readonly RunStatus[] = ['queued', 'running', 'done', 'failed', 'orphaned', 'dead', 'skipped', 'cancelled'];
+export const RUN_STATES: readonly RunStatus[] = ['queued', 'running', 'fanned_out', 'done', 'failed', 'orphaned', 'dead', 'skipped', 'cancelled'];
 
 /** What a row of a status must have. */
 export function columnsOf(status: RunStatus): string {
   const waits = ['queued', 'failed', 'orphaned'].includes(status);
   const leased = status === 'running' ? `, claimed_by = 'A', attempt = 1, lease_until = now() + interval '1 hour'` : '';
-  return `status = '${status}', reason = 'test', next_attempt_at = ${waits ? 'now()' : 'null'}${leased}`;
+  const fannedOut = status === 'fanned_out' ? `, claimed_by = 'A', lease_until = null, pages = 1` : '';
+  return `status = '${status}', reason = 'test', next_attempt_at = ${waits ? 'now()' : 'null'}${leased}${fannedOut}`;
 }
 
 /** A row of any status, brought there by moves that are allowed. */
