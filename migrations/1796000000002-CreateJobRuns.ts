@@ -1,5 +1,5 @@
 import type { MigrationInterface, QueryRunner } from 'typeorm';
-import { createMoveTriggers } from '../lib/store/run-move-triggers.js';
+import { createMoveTriggers } from '../lib/store/runs/run-move-triggers.js';
 import { Tables } from '../lib/store/tables.js';
 
 /** Creates `job_runs`, still without partitions, by default in the schema of the data source that runs it. */

@@ -1,5 +1,5 @@
 import type { MigrationInterface, QueryRunner } from 'typeorm';
-import { createReceiptFences } from '../lib/store/receipt-fences.js';
+import { createReceiptFences } from '../lib/store/receipts/receipt-fences.js';
 import { Tables } from '../lib/store/tables.js';
 
 /** Creates `receipts`, still without partitions, and `receipt_secret`, by default in the schema of the data source that runs it. */

@@ -1,7 +1,7 @@
 import { performance } from 'node:perf_hooks';
 import { Temporal } from 'temporal-polyfill';
 import { KnownJobs } from '../../dist/lib/discovery/known-jobs.js';
-import { parseCronExpression } from '../../dist/lib/domain/cron-expression.js';
+import { parseCronExpression } from '../../dist/lib/domain/schedule/cron-expression.js';
 import { jobLine } from '../../dist/lib/logging/job-wording.js';
 import { JobTimeline } from '../../dist/lib/scheduling/job-timeline.js';
 import { Timelines } from '../../dist/lib/scheduling/timelines.js';

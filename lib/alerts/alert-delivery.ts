@@ -1,4 +1,4 @@
-import { describeError } from '../domain/stored-error.js';
+import { describeError } from '../domain/runs/stored-error.js';
 import type { Alert, AlertSink } from '../domain/alert.js';
 
 /** How patient a delivery is, and whom it tells. */

@@ -2,7 +2,7 @@ import { ALERT_SEVERITIES, type Alert, type AlertKind } from '../domain/alert.js
 import type { HeldBack } from '../domain/alert-gate.js';
 import { isOutOfReach } from '../domain/database-trouble.js';
 import { formatDuration } from '../domain/duration.js';
-import { runId, type RunKey } from '../domain/run.js';
+import { runId, type RunKey } from '../domain/runs/run.js';
 import type { EventOf, SchedulerEvent } from '../events/scheduler-event.js';
 import { wordingOf } from '../logging/wording.js';
 

@@ -6,7 +6,7 @@ import { admit, closeWindows, nextClosing, OPEN_GATE, type AlertGate, type Alert
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { monotonicNow } from '../runtime/monotonic.js';
-import { ToldStore } from '../store/told.store.js';
+import { ToldStore } from '../store/jobs/told.store.js';
 import { AlertDelivery } from './alert-delivery.js';
 import { alertOf, heldAlert, isToldByAll } from './alert-of-event.js';
 import { findSink } from './find-sink.js';

@@ -1,5 +1,5 @@
 import { createPostgresBackend, Queue, Worker, type Processor } from 'bullmq';
-import type { PageQueueContext } from '../domain/page-queue.js';
+import type { PageQueueContext } from '../domain/effects/page-queue.js';
 import type { ResolvedBullMqOptions } from './bullmq-options.js';
 
 /** What a queue and a worker are made with. */

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Job, Queue, Worker } from 'bullmq';
-import { pageTicket, type PageTicket } from '../domain/page.js';
-import type { PageQueue, PageQueueContext, PageWork, PageWorker } from '../domain/page-queue.js';
+import { pageTicket, type PageTicket } from '../domain/effects/page.js';
+import type { PageQueue, PageQueueContext, PageWork, PageWorker } from '../domain/effects/page-queue.js';
 import { postgresBackend, redisBackend, type BullMqBackend } from './bullmq-backend.js';
 import { readBullMqOptions, type BullMqOptions, type ResolvedBullMqOptions } from './bullmq-options.js';
 

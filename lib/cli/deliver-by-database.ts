@@ -1,9 +1,9 @@
 import { deliver, untilEnded } from '../operations/deliver.js';
 import type { Delivered } from '../operations/delivered.js';
 import { resolveSchedulerOptions } from '../options/resolve-options.js';
-import { ClaimStore } from '../store/claim.store.js';
-import { DeliveryStore } from '../store/delivery.store.js';
-import { PartitionStore } from '../store/partition.store.js';
+import { ClaimStore } from '../store/runs/claim.store.js';
+import { DeliveryStore } from '../store/operations/delivery.store.js';
+import { PartitionStore } from '../store/upkeep/partition.store.js';
 import { SchedulerDatabase } from '../store/scheduler-database.js';
 import type { TriggerCommand } from './trigger-arguments.js';
 

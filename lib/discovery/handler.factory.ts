@@ -4,8 +4,8 @@ import { Injector } from '@nestjs/core/injector/injector.js';
 import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js';
 import type { ContextId } from '@nestjs/core';
 import { CRON_ARGUMENTS_METADATA } from '../distributed-scheduler.tokens.js';
-import type { CronRun } from '../domain/cron-run.js';
-import type { Page } from '../domain/page.js';
+import type { CronRun } from '../domain/runs/cron-run.js';
+import type { Page } from '../domain/effects/page.js';
 import { HandlerContexts } from './handler-contexts.js';
 
 /** Runs a job's method for one attempt, of the run or of one of its pages. */

@@ -5,8 +5,8 @@ import { UnknownJobError } from '../errors/unknown-job.error.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { readChanges, resolveRunTimeJob, type RunTimeJob } from '../options/run-time-job.js';
-import { JobInstanceStore } from '../store/job-instance.store.js';
-import { RunTimeJobStore, type Found } from '../store/run-time-job.store.js';
+import { JobInstanceStore } from '../store/jobs/job-instance.store.js';
+import { RunTimeJobStore, type Found } from '../store/jobs/run-time-job.store.js';
 import { followedHere } from './followed-here.js';
 import { KnownJobs, type RegisteredJob } from './known-jobs.js';
 

@@ -1,7 +1,7 @@
 import { formatDuration } from './duration.js';
 import type { JobPolicies } from './job-definition.js';
-import type { SkipReason } from './run.js';
-import type { Schedule } from './schedule.js';
+import type { SkipReason } from './runs/run.js';
+import type { Schedule } from './schedule/schedule.js';
 
 /** What an outside clock says about the occurrence it delivers. Milliseconds. */
 export type DeliveredTime =

@@ -1,4 +1,4 @@
-import type { Schedule } from './schedule.js';
+import type { Schedule } from './schedule/schedule.js';
 
 /** What happens to an occurrence that is due while an earlier run of its job still holds its lease. */
 export type OverlapPolicy = 'forbid' | 'queue' | 'replace' | 'allow';

@@ -1,5 +1,5 @@
 import { databaseTrouble } from '../domain/database-trouble.js';
-import { describeError } from '../domain/stored-error.js';
+import { describeError } from '../domain/runs/stored-error.js';
 import type { LoopOptions } from '../runtime/loop.js';
 import type { SchedulerEvents } from './scheduler-events.js';
 

@@ -1,7 +1,7 @@
-import type { OwnedRun, RunKey, RunTrigger } from '../domain/run.js';
+import type { OwnedRun, RunKey, RunTrigger } from '../domain/runs/run.js';
 import type { DatabaseTrouble } from '../domain/database-trouble.js';
 import type { LeaseLoss } from '../errors/lease-lost.error.js';
-import type { StoredError } from '../domain/stored-error.js';
+import type { StoredError } from '../domain/runs/stored-error.js';
 
 /** One attempt of one occurrence. */
 export interface AttemptFacts extends RunKey {

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
-import { runId } from '../domain/run.js';
-import type { AskedToStop } from '../store/asked-to-stop.js';
+import { runId } from '../domain/runs/run.js';
+import type { AskedToStop } from '../store/runs/asked-to-stop.js';
 import { FlagAnswers } from './flag-answers.js';
 import { InFlightRuns, type InFlightRun } from './in-flight-runs.js';
 

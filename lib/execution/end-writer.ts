@@ -1,8 +1,8 @@
 import { Injectable } from '@nestjs/common';
-import type { OwnedRun } from '../domain/run.js';
+import type { OwnedRun } from '../domain/runs/run.js';
 import { GroupCommit } from '../runtime/group-commit.js';
-import { JobRunStore, type Ending, type WrittenEnd } from '../store/job-run.store.js';
-import { RunEndsStore, type EndAnswer, type RunEnd } from '../store/run-ends.store.js';
+import { JobRunStore, type Ending, type WrittenEnd } from '../store/runs/job-run.store.js';
+import { RunEndsStore, type EndAnswer, type RunEnd } from '../store/runs/run-ends.store.js';
 
 /** Each row of a group is locked until all of it is written. */
 const MOST_AT_ONCE = 200;

@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
-import { describeError } from '../domain/stored-error.js';
+import { describeError } from '../domain/runs/stored-error.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import type { FeatureFlags } from '../options/feature-flags.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';

@@ -3,7 +3,7 @@ import { AfterRunError } from '../errors/after-run.error.js';
 import { RunStateError } from '../errors/run-state.error.js';
 import { ShutdownError } from '../errors/shutdown.error.js';
 import { monotonicNow } from '../runtime/monotonic.js';
-import { HeartbeatService } from './heartbeat.service.js';
+import { HeartbeatService } from './heartbeat/heartbeat.service.js';
 import type { InFlightRun } from './in-flight-runs.js';
 import { RunEndings } from './run-endings.service.js';
 

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import type { JobDefinition } from '../domain/job-definition.js';
-import { runId, type OwnedRun } from '../domain/run.js';
-import { limitsOf, type Limit, type TimedLimit } from '../domain/time-limits.js';
+import { runId, type OwnedRun } from '../domain/runs/run.js';
+import { limitsOf, type Limit, type TimedLimit } from '../domain/runs/time-limits.js';
 import { CancelledError } from '../errors/cancelled.error.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import { LeaseLostError, type LeaseLoss } from '../errors/lease-lost.error.js';

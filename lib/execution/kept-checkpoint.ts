@@ -1,7 +1,7 @@
-import { checkpointJson } from '../domain/checkpoint.js';
-import type { RunCheckpoint } from '../domain/run-steps.js';
+import { checkpointJson } from '../domain/runs/checkpoint.js';
+import type { RunCheckpoint } from '../domain/runs/run-steps.js';
 import type { LeaseLostError } from '../errors/lease-lost.error.js';
-import type { StepStore } from '../store/step.store.js';
+import type { StepStore } from '../store/runs/step.store.js';
 import type { InFlightRun } from './in-flight-runs.js';
 import { requireUnderWay } from './run-context.js';
 

@@ -1,11 +1,11 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { INSTANCE_ID } from '../distributed-scheduler.tokens.js';
 import { LONGEST_TIMER_MS } from '../domain/duration.js';
-import { runId } from '../domain/run.js';
+import { runId } from '../domain/runs/run.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import { Loop } from '../runtime/loop.js';
 import { monotonicNow } from '../runtime/monotonic.js';
-import { JobRunStore, type UnheardClaim } from '../store/job-run.store.js';
+import { JobRunStore, type UnheardClaim } from '../store/runs/job-run.store.js';
 import { InFlightRuns } from './in-flight-runs.js';
 
 /** How soon it is looked again, in milliseconds: what was sent before the line broke may be carried out only later. */

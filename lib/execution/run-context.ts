@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { Injectable } from '@nestjs/common';
 import { AfterRunError } from '../errors/after-run.error.js';
 import { OutsideRunError } from '../errors/outside-run.error.js';
-import type { ReceiptKey } from '../store/receipt.store.js';
+import type { ReceiptKey } from '../store/receipts/receipt.store.js';
 import type { InFlightRun } from './in-flight-runs.js';
 
 /** A transaction that code is inside of. */

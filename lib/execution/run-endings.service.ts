@@ -1,14 +1,14 @@
 import { Injectable } from '@nestjs/common';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { databaseTrouble } from '../domain/database-trouble.js';
-import type { Outcome } from '../domain/outcome.js';
-import { describeError } from '../domain/stored-error.js';
+import type { Outcome } from '../domain/runs/outcome.js';
+import { describeError } from '../domain/runs/stored-error.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import { monotonicNow } from '../runtime/monotonic.js';
 import { retryDelay } from '../runtime/retry-delay.js';
-import { FanOutStore } from '../store/fan-out.store.js';
-import { JobRunStore, type Ending, type WrittenEnd } from '../store/job-run.store.js';
-import { StepStore } from '../store/step.store.js';
+import { FanOutStore } from '../store/pages/fan-out.store.js';
+import { JobRunStore, type Ending, type WrittenEnd } from '../store/runs/job-run.store.js';
+import { StepStore } from '../store/runs/step.store.js';
 import { EndWriter } from './end-writer.js';
 import type { InFlightRun } from './in-flight-runs.js';
 

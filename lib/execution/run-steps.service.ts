@@ -1,13 +1,13 @@
 import { Injectable } from '@nestjs/common';
-import type { RunSteps, RunTransactionOptions, TransactionWork } from '../domain/run-steps.js';
+import type { RunSteps, RunTransactionOptions, TransactionWork } from '../domain/runs/run-steps.js';
 import { LeaseLostError } from '../errors/lease-lost.error.js';
 import { NestedReceiptError } from '../errors/nested-receipt.error.js';
 import { OpenWorkError } from '../errors/open-work.error.js';
 import { RunStateError } from '../errors/run-state.error.js';
 import { readTransactionOptions } from '../options/transaction-options.js';
 import { SchedulerDatabase } from '../store/scheduler-database.js';
-import { StepStore } from '../store/step.store.js';
-import { HeartbeatService } from './heartbeat.service.js';
+import { StepStore } from '../store/runs/step.store.js';
+import { HeartbeatService } from './heartbeat/heartbeat.service.js';
 import { InFlightRuns, type InFlightRun } from './in-flight-runs.js';
 import { KeptCheckpoint } from './kept-checkpoint.js';
 import { requireUnderWay, RunContext } from './run-context.js';

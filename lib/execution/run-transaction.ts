@@ -1,11 +1,11 @@
 import type { DataSource, EntityManager } from 'typeorm';
-import type { TransactionWork } from '../domain/run-steps.js';
+import type { TransactionWork } from '../domain/runs/run-steps.js';
 import type { LeaseLostError } from '../errors/lease-lost.error.js';
 import { OtherDatabaseError } from '../errors/other-database.error.js';
 import type { ReadTransaction } from '../options/transaction-options.js';
-import { inReceiptTransaction, type Bounded } from '../store/receipt-transaction.js';
-import { isMissingTable } from '../store/sql-state.js';
-import type { StepStore } from '../store/step.store.js';
+import { inReceiptTransaction, type Bounded } from '../store/receipts/receipt-transaction.js';
+import { isMissingTable } from '../store/connection/sql-state.js';
+import type { StepStore } from '../store/runs/step.store.js';
 import type { InFlightRun } from './in-flight-runs.js';
 
 /** What a committed transaction has come to. */

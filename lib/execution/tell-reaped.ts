@@ -1,5 +1,5 @@
 import type { SchedulerEvents } from '../events/scheduler-events.js';
-import type { ReapedRun } from '../store/reaper.store.js';
+import type { ReapedRun } from '../store/runs/reaper.store.js';
 
 /** Tells of a run whose lease was over, and of its end where that was its last attempt. */
 export function tellReaped(events: SchedulerEvents, { jobName, fireTime, attempt, status, claimedBy, reason, overdueMs }: ReapedRun): void {

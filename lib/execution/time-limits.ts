@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import type { Limit } from '../domain/time-limits.js';
+import type { Limit } from '../domain/runs/time-limits.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import { monotonicNow } from '../runtime/monotonic.js';
 import { InFlightRuns, type InFlightRun } from './in-flight-runs.js';

@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
 import { InFlightRuns } from '../execution/in-flight-runs.js';
-import { PagesInFlight } from '../execution/pages-in-flight.js';
+import { PagesInFlight } from '../execution/pages/pages-in-flight.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 
 /** How long handlers get to end once their signals are aborted, in milliseconds. */

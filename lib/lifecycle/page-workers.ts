@@ -1,11 +1,11 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { KnownJobs } from '../discovery/known-jobs.js';
 import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
-import type { PageWorker } from '../domain/page-queue.js';
+import type { PageWorker } from '../domain/effects/page-queue.js';
 import { loopListener } from '../events/loop-listener.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
-import { PageExecutor } from '../execution/page-executor.service.js';
-import { PageQueues } from '../execution/page-queues.js';
+import { PageExecutor } from '../execution/pages/page-executor.service.js';
+import { PageQueues } from '../execution/pages/page-queues.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { Loop } from '../runtime/loop.js';
 import { within } from './within.js';

@@ -3,7 +3,7 @@ import { JobExplorer } from '../discovery/job.explorer.js';
 import { KnownJobs } from '../discovery/known-jobs.js';
 import type { JobDefinition } from '../domain/job-definition.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
-import { PageQueues } from '../execution/page-queues.js';
+import { PageQueues } from '../execution/pages/page-queues.js';
 import { SchedulerLogger } from '../logging/scheduler-logger.js';
 import { DatabaseTime } from '../runtime/database-time.js';
 import { ScheduleFollower } from '../scheduling/schedule-follower.service.js';

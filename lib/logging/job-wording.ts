@@ -1,5 +1,5 @@
-import { readCalendar } from '../domain/calendar.js';
-import type { ClockChange } from '../domain/clock-change-preview.js';
+import { readCalendar } from '../domain/schedule/calendar.js';
+import type { ClockChange } from '../domain/schedule/clock-change-preview.js';
 import { formatDuration } from '../domain/duration.js';
 import type { JobDefinition } from '../domain/job-definition.js';
 import { count, listed } from './phrases.js';

@@ -1,5 +1,5 @@
 import type { EventOf } from '../events/scheduler-event.js';
-import type { StoredError } from '../domain/stored-error.js';
+import type { StoredError } from '../domain/runs/stored-error.js';
 import type { LogLine } from './log-line.js';
 import { roughly } from './phrases.js';
 

@@ -1,7 +1,7 @@
 import type { DatabaseTrouble } from '../domain/database-trouble.js';
 import { formatDuration } from '../domain/duration.js';
-import type { RunKey } from '../domain/run.js';
-import type { StoredError } from '../domain/stored-error.js';
+import type { RunKey } from '../domain/runs/run.js';
+import type { StoredError } from '../domain/runs/stored-error.js';
 import type { BackfillFacts, EventOf, SchedulerEvent } from '../events/scheduler-event.js';
 import { heldLine, missedLine } from './hold-wording.js';
 import type { LogLine } from './log-line.js';

@@ -6,7 +6,7 @@ import { Cancellations } from '../execution/cancellations.js';
 import { InFlightRuns } from '../execution/in-flight-runs.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { Loop } from '../runtime/loop.js';
-import { CancelStore } from '../store/cancel.store.js';
+import { CancelStore } from '../store/operations/cancel.store.js';
 
 /**
  * Tells running handlers that their runs are cancelled while the instance stops: what told them before, the look for changed

@@ -3,7 +3,7 @@ import { loopListener } from '../events/loop-listener.js';
 import type { SchedulerEvent } from '../events/scheduler-event.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import { Loop } from '../runtime/loop.js';
-import { InDoubtStore } from '../store/in-doubt.store.js';
+import { InDoubtStore } from '../store/receipts/in-doubt.store.js';
 
 /** A run may have been ended by a person, or by an instance that ended with it. */
 const LOOK_AT_LEAST_EVERY_MS = 60_000;

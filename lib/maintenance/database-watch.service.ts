@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { isOutOfReach } from '../domain/database-trouble.js';
-import { outageEnds, outageGoesOn, type Outage } from '../domain/outage.js';
+import { outageEnds, outageGoesOn, type Outage } from '../domain/missed/outage.js';
 import type { EventOf } from '../events/scheduler-event.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 

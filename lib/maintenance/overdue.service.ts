@@ -5,8 +5,8 @@ import { loopListener } from '../events/loop-listener.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { Loop } from '../runtime/loop.js';
-import { OverdueStore, type SuccessOutlook } from '../store/overdue.store.js';
-import { ToldStore } from '../store/told.store.js';
+import { OverdueStore, type SuccessOutlook } from '../store/upkeep/overdue.store.js';
+import { ToldStore } from '../store/jobs/told.store.js';
 
 /** A job may be paused, resumed or changed meanwhile. */
 const LOOK_AT_LEAST_EVERY_MS = 60_000;

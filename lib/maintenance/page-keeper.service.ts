@@ -4,14 +4,14 @@ import { INSTANCE_ID, SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.
 import { loopListener } from '../events/loop-listener.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import type { InFlightRun } from '../execution/in-flight-runs.js';
-import { PageEndings } from '../execution/page-endings.service.js';
-import { PageHandOver } from '../execution/page-hand-over.js';
-import { PagesInFlight } from '../execution/pages-in-flight.js';
+import { PageEndings } from '../execution/pages/page-endings.service.js';
+import { PageHandOver } from '../execution/pages/page-hand-over.js';
+import { PagesInFlight } from '../execution/pages/pages-in-flight.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { Loop } from '../runtime/loop.js';
 import { monotonicNow } from '../runtime/monotonic.js';
-import { PageAttemptStore } from '../store/page-attempt.store.js';
-import { PageKeepingStore } from '../store/page-keeping.store.js';
+import { PageAttemptStore } from '../store/pages/page-attempt.store.js';
+import { PageKeepingStore } from '../store/pages/page-keeping.store.js';
 
 const AT_ONCE = 500;
 

@@ -1,15 +1,15 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
 import { databaseTrouble } from '../domain/database-trouble.js';
-import { monthsAround } from '../domain/months.js';
-import { describeError } from '../domain/stored-error.js';
+import { monthsAround } from '../domain/schedule/months.js';
+import { describeError } from '../domain/runs/stored-error.js';
 import { loopListener } from '../events/loop-listener.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { DatabaseTime } from '../runtime/database-time.js';
 import { Loop } from '../runtime/loop.js';
-import { PartitionStore } from '../store/partition.store.js';
-import { ToldStore } from '../store/told.store.js';
+import { PartitionStore } from '../store/upkeep/partition.store.js';
+import { ToldStore } from '../store/jobs/told.store.js';
 
 const DAY_MS = 86_400_000;
 const MONTHS_AHEAD = 3;

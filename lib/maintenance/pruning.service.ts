@@ -4,7 +4,7 @@ import { loopListener } from '../events/loop-listener.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { Loop } from '../runtime/loop.js';
-import { PruneStore } from '../store/prune.store.js';
+import { PruneStore } from '../store/upkeep/prune.store.js';
 
 /** A start has more urgent things to do. */
 const FIRST_AFTER_MS = 60_000;

@@ -10,7 +10,7 @@ import { DatabaseTime } from '../runtime/database-time.js';
 import { Loop } from '../runtime/loop.js';
 import { monotonicNow } from '../runtime/monotonic.js';
 import { WaitingRuns } from '../scheduling/waiting-runs.service.js';
-import { ReaperStore } from '../store/reaper.store.js';
+import { ReaperStore } from '../store/runs/reaper.store.js';
 
 const REAP_AT_ONCE = 100;
 

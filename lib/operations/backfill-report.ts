@@ -1,5 +1,5 @@
 import type { OverlapPolicy } from '../domain/job-definition.js';
-import type { BackfillCounts, BackfillRow } from '../store/backfill.store.js';
+import type { BackfillCounts, BackfillRow } from '../store/backfills/backfill.store.js';
 
 /** What a backfill is going to do, as its range stands when it is asked for. */
 export interface BackfillPlan {

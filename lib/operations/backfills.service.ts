@@ -1,15 +1,15 @@
 import { Injectable } from '@nestjs/common';
-import { backfillRange } from '../domain/backfill-range.js';
-import type { Standing } from '../domain/backfill.js';
+import { backfillRange } from '../domain/missed/backfill-range.js';
+import type { Standing } from '../domain/missed/backfill.js';
 import type { JobDefinition } from '../domain/job-definition.js';
 import { InvalidBackfillError } from '../errors/invalid-backfill.error.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import { UnknownBackfillError } from '../errors/unknown-backfill.error.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import { readBackfillOptions, readCancelOptions, type ResolvedBackfillOptions } from '../options/backfill-options.js';
-import { BackfillCancelStore } from '../store/backfill-cancel.store.js';
-import { BackfillStore } from '../store/backfill.store.js';
-import { PartitionStore } from '../store/partition.store.js';
+import { BackfillCancelStore } from '../store/backfills/backfill-cancel.store.js';
+import { BackfillStore } from '../store/backfills/backfill.store.js';
+import { PartitionStore } from '../store/upkeep/partition.store.js';
 import { progressOf, type BackfillPlan, type BackfillProgress } from './backfill-report.js';
 
 /** Takes backfills in, shows and cancels them. The replicas' `BackfillService` does the rest. */

@@ -3,7 +3,7 @@ import { given, instant, jobNameOf } from '../options/operation-rules.js';
 import { readOperator, type Operator } from '../options/operator.js';
 import { PageKeeper } from '../maintenance/page-keeper.service.js';
 import { ScheduleFollower } from '../scheduling/schedule-follower.service.js';
-import { CancelStore, type Cancelled } from '../store/cancel.store.js';
+import { CancelStore, type Cancelled } from '../store/operations/cancel.store.js';
 
 /** Ends runs before they have done their work. */
 @Injectable()

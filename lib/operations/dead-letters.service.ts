@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import type { RunStatus } from '../domain/run.js';
+import type { RunStatus } from '../domain/runs/run.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import { RunStateError } from '../errors/run-state.error.js';
 import { UnknownRunError } from '../errors/unknown-run.error.js';
@@ -7,8 +7,8 @@ import { PageKeeper } from '../maintenance/page-keeper.service.js';
 import { ReaperService } from '../maintenance/reaper.service.js';
 import { readBulk, type BulkOptions, type DeadLetterFilter } from '../options/dead-letter-filter.js';
 import { readOperator, type Operator } from '../options/operator.js';
-import { DeadLetterBulkStore, type FoundRuns } from '../store/dead-letter-bulk.store.js';
-import { DeadLetterStore, type ChangedRun } from '../store/dead-letter.store.js';
+import { DeadLetterBulkStore, type FoundRuns } from '../store/operations/dead-letter-bulk.store.js';
+import { DeadLetterStore, type ChangedRun } from '../store/operations/dead-letter.store.js';
 
 /** What a person may let run again, one by one. */
 const REPLAYABLE: readonly RunStatus[] = ['dead', 'failed', 'orphaned', 'done', 'skipped', 'cancelled'];

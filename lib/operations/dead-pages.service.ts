@@ -1,11 +1,11 @@
 import { Injectable } from '@nestjs/common';
-import { runId, type RunKey } from '../domain/run.js';
+import { runId, type RunKey } from '../domain/runs/run.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import { PageKeeper } from '../maintenance/page-keeper.service.js';
 import { readOperator, type Operator } from '../options/operator.js';
 import { readPageFilter, type DeadPageFilter, type DeadPageOptions } from '../options/page-filter.js';
-import type { Actor } from '../store/dead-letter.store.js';
-import { PageLettersStore, type FoundPages } from '../store/page-letters.store.js';
+import type { Actor } from '../store/operations/dead-letter.store.js';
+import { PageLettersStore, type FoundPages } from '../store/pages/page-letters.store.js';
 
 /** What became of dead pages. */
 export interface ChangedPages {

@@ -8,7 +8,7 @@ import { readOperationOptions } from '../options/operation-options.js';
 import { instant, jobNameOf, storable } from '../options/operation-rules.js';
 import { duration, text } from '../options/option-rules.js';
 import type { OptionTable } from '../options/read-options.js';
-import { DeliveryStore } from '../store/delivery.store.js';
+import { DeliveryStore } from '../store/operations/delivery.store.js';
 import { deliver, untilEnded } from './deliver.js';
 import type { Delivered } from './delivered.js';
 

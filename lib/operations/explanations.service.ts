@@ -1,10 +1,10 @@
 import { Injectable } from '@nestjs/common';
-import type { Explanation, ExplanationFacts } from '../domain/explanation-facts.js';
-import { explanationOf } from '../domain/explanation.js';
-import { leftOutBy } from '../domain/left-out.js';
-import { compileSchedule } from '../domain/schedule.js';
+import type { Explanation, ExplanationFacts } from '../domain/explain/explanation-facts.js';
+import { explanationOf } from '../domain/explain/explanation.js';
+import { leftOutBy } from '../domain/missed/left-out.js';
+import { compileSchedule } from '../domain/schedule/schedule.js';
 import { given, instant, jobNameOf } from '../options/operation-rules.js';
-import { ExplainStore, type StoredSchedule } from '../store/explain.store.js';
+import { ExplainStore, type StoredSchedule } from '../store/operations/explain.store.js';
 
 /** Says what became of a planned time, and why. */
 @Injectable()

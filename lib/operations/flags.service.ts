@@ -5,7 +5,7 @@ import { given } from '../options/operation-rules.js';
 import { flag, text } from '../options/option-rules.js';
 import { readOperator, type Operator } from '../options/operator.js';
 import { ScheduleFollower } from '../scheduling/schedule-follower.service.js';
-import { FlagStore, type StoredFlag } from '../store/flag.store.js';
+import { FlagStore, type StoredFlag } from '../store/jobs/flag.store.js';
 
 /** A feature flag: what the table and the application's provider say about it, and who asks for it. */
 export interface FlagState extends StoredFlag {

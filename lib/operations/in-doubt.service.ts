@@ -1,8 +1,8 @@
 import { Injectable } from '@nestjs/common';
-import { storableJson } from '../domain/stored-json.js';
+import { storableJson } from '../domain/runs/stored-json.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import { readInDoubt, readResolution, type InDoubtFilter, type Resolution } from '../options/in-doubt-options.js';
-import { InDoubtStore, type EffectInDoubt, type ResolvedEffects } from '../store/in-doubt.store.js';
+import { InDoubtStore, type EffectInDoubt, type ResolvedEffects } from '../store/receipts/in-doubt.store.js';
 
 /** What a person does about calls outside the database that nobody knows the end of. */
 @Injectable()

@@ -1,14 +1,14 @@
 import { Injectable } from '@nestjs/common';
 import { KnownJobs } from '../discovery/known-jobs.js';
-import { isExternalCalendar } from '../domain/calendar.js';
+import { isExternalCalendar } from '../domain/schedule/calendar.js';
 import type { JobTrigger } from '../domain/job-definition.js';
-import { compileSchedule } from '../domain/schedule.js';
+import { compileSchedule } from '../domain/schedule/schedule.js';
 import { FlagAnswers, type FlagAnswer } from '../execution/flag-answers.js';
 import { readOperationOptions } from '../options/operation-options.js';
 import { knownAs } from '../options/operation-rules.js';
 import { integer } from '../options/option-rules.js';
 import type { OptionTable } from '../options/read-options.js';
-import { InventoryStore, type InventoryRow, type KeptAction, type LastRun } from '../store/inventory.store.js';
+import { InventoryStore, type InventoryRow, type KeptAction, type LastRun } from '../store/operations/inventory.store.js';
 
 /**
  * `active`: a live instance can run it. `unregistered`: none declares it, and it does not run. `removed`: it was made at

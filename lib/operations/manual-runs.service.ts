@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { KnownJobs } from '../discovery/known-jobs.js';
-import type { RunKey } from '../domain/run.js';
+import type { RunKey } from '../domain/runs/run.js';
 import { FlagAnswers } from '../execution/flag-answers.js';
 import { ReaperService } from '../maintenance/reaper.service.js';
 import { readOperationOptions } from '../options/operation-options.js';
@@ -8,7 +8,7 @@ import { jobNameOf, storable } from '../options/operation-rules.js';
 import { oneOf } from '../options/option-rules.js';
 import { readOperator, type Operator } from '../options/operator.js';
 import type { OptionTable } from '../options/read-options.js';
-import { ManualRunStore, type ManualOverlap } from '../store/manual-run.store.js';
+import { ManualRunStore, type ManualOverlap } from '../store/operations/manual-run.store.js';
 
 export interface RunNowOptions {
   /**

@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { compileSchedule } from '../domain/schedule.js';
+import { compileSchedule } from '../domain/schedule/schedule.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import { readOperationOptions } from '../options/operation-options.js';
 import { jobNameOf } from '../options/operation-rules.js';
@@ -7,7 +7,7 @@ import { expected, type Rule } from '../options/option-rules.js';
 import { readOperator, type Operator } from '../options/operator.js';
 import type { OptionTable } from '../options/read-options.js';
 import { ScheduleFollower } from '../scheduling/schedule-follower.service.js';
-import { OverrideStore } from '../store/override.store.js';
+import { OverrideStore } from '../store/operations/override.store.js';
 
 /** What an operator puts in place of what the code declares; what is left out stays as it is. */
 export interface ScheduleOverride {

@@ -4,7 +4,7 @@ import { readOperationOptions } from '../options/operation-options.js';
 import { instant, jobNameOf } from '../options/operation-rules.js';
 import { readOperator, type Operator } from '../options/operator.js';
 import type { OptionTable } from '../options/read-options.js';
-import { PauseStore, type Pause } from '../store/pause.store.js';
+import { PauseStore, type Pause } from '../store/operations/pause.store.js';
 
 /** How long a pause lasts. */
 export interface PauseOptions {

@@ -1,11 +1,11 @@
 import { Injectable } from '@nestjs/common';
-import { compileSchedule } from '../domain/schedule.js';
+import { compileSchedule } from '../domain/schedule/schedule.js';
 import { readOperationOptions } from '../options/operation-options.js';
 import { given, instant, jobNameOf } from '../options/operation-rules.js';
 import { integer } from '../options/option-rules.js';
 import { readOperator, type Operator } from '../options/operator.js';
 import type { OptionTable } from '../options/read-options.js';
-import { SkipStore } from '../store/skip.store.js';
+import { SkipStore } from '../store/operations/skip.store.js';
 
 export interface SkipOptions {
   /** How many; at most 1000. @default 1 */

@@ -1,4 +1,4 @@
-import type { RunStatus } from '../domain/run.js';
+import type { RunStatus } from '../domain/runs/run.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import { readObject } from './operation-options.js';
 import { expected, flag, integer, oneOf, text, type Rule } from './option-rules.js';

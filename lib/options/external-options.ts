@@ -1,5 +1,5 @@
-import type { InDoubtPolicy } from '../domain/external-effect.js';
-import { neverConnected } from '../domain/never-connected.js';
+import type { InDoubtPolicy } from '../domain/effects/external-effect.js';
+import { neverConnected } from '../domain/effects/never-connected.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import { readObject } from './operation-options.js';
 import { anything, expected, functionOf, oneOf, type Rule } from './option-rules.js';

@@ -1,4 +1,4 @@
-import type { CalendarRules } from '../domain/calendar.js';
+import type { CalendarRules } from '../domain/schedule/calendar.js';
 import type { ImplicitOption, JobDefinition } from '../domain/job-definition.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import { JOB_OPTIONS, type JobValues, type ResolvedJobDefaults } from './defaults.js';

@@ -1,5 +1,5 @@
 import type { JobDefinition } from '../domain/job-definition.js';
-import { hasWhatJsonbRefuses } from '../domain/stored-json.js';
+import { hasWhatJsonbRefuses } from '../domain/runs/stored-json.js';
 import { unknownOption } from '../domain/unknown-option.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import { JOB_OPTIONS, type ResolvedJobDefaults } from './defaults.js';

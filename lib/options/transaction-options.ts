@@ -1,5 +1,5 @@
 import type { DataSource } from 'typeorm';
-import { checkpointJson } from '../domain/checkpoint.js';
+import { checkpointJson } from '../domain/runs/checkpoint.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import { readObject } from './operation-options.js';
 import { anything, expected, flag, type Rule } from './option-rules.js';

@@ -8,8 +8,8 @@ import { SchedulerEvents } from '../events/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { eachByItself } from '../runtime/each-by-itself.js';
 import { Loop } from '../runtime/loop.js';
-import { BackfillFeedStore, type Fed } from '../store/backfill-feed.store.js';
-import { BackfillStore } from '../store/backfill.store.js';
+import { BackfillFeedStore, type Fed } from '../store/backfills/backfill-feed.store.js';
+import { BackfillStore } from '../store/backfills/backfill.store.js';
 
 /** How soon a backfill is looked at again that another replica was feeding. */
 const LOOK_AGAIN_MS = 250;

@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
-import { planCatchUp, type CatchUpPlan, type MissedGap } from '../domain/catch-up.js';
+import { planCatchUp, type CatchUpPlan, type MissedGap } from '../domain/missed/catch-up.js';
 import type { JobDefinition } from '../domain/job-definition.js';
 import { loopListener } from '../events/loop-listener.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
@@ -8,7 +8,7 @@ import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { DatabaseTime } from '../runtime/database-time.js';
 import { eachByItself } from '../runtime/each-by-itself.js';
 import { Loop } from '../runtime/loop.js';
-import { CatchUpStore } from '../store/catch-up.store.js';
+import { CatchUpStore } from '../store/runs/catch-up.store.js';
 import type { JobTimeline } from './job-timeline.js';
 import { Timelines } from './timelines.js';
 

@@ -1,5 +1,5 @@
 import type { JobDefinition } from '../domain/job-definition.js';
-import type { RunTrigger } from '../domain/run.js';
+import type { RunTrigger } from '../domain/runs/run.js';
 
 /** Since when the oldest occurrence that is due waits for each kind of places. Milliseconds. */
 export type Contested = ReadonlyMap<string, number>;

@@ -1,10 +1,10 @@
 import type { Declarations, RegisteredJob } from '../discovery/known-jobs.js';
-import { compileSchedule } from '../domain/schedule.js';
+import { compileSchedule } from '../domain/schedule/schedule.js';
 import { SchedulerError } from '../errors/scheduler.error.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { problemsOfRetention } from '../options/retention.js';
 import { storedDefinition } from '../options/run-time-job.js';
-import type { StoredJob } from '../store/stored-job.js';
+import type { StoredJob } from '../store/jobs/stored-job.js';
 
 /** What an instance makes of a job as the database has it. */
 export type Followed =

@@ -1,12 +1,12 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { KnownJobs, type RegisteredJob } from '../discovery/known-jobs.js';
 import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
-import { isExternalCalendar } from '../domain/calendar.js';
+import { isExternalCalendar } from '../domain/schedule/calendar.js';
 import type { JobDefinition } from '../domain/job-definition.js';
-import type { Schedule } from '../domain/schedule.js';
+import type { Schedule } from '../domain/schedule/schedule.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
-import type { StoredJob } from '../store/stored-job.js';
+import type { StoredJob } from '../store/jobs/stored-job.js';
 import { followedJob, isAsDeclared } from './followed-job.js';
 import { JobTimeline } from './job-timeline.js';
 import { Timelines } from './timelines.js';

@@ -1,4 +1,4 @@
-import { missedUntil } from '../domain/catch-up.js';
+import { missedUntil } from '../domain/missed/catch-up.js';
 import { jitterDelay } from '../domain/jitter.js';
 import type { JobDefinition } from '../domain/job-definition.js';
 import type { Candidate } from '../execution/claim.service.js';

@@ -3,7 +3,7 @@ import { KnownJobs } from '../discovery/known-jobs.js';
 import { INSTANCE_ID, SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { monotonicNow } from '../runtime/monotonic.js';
-import { JobInstanceStore, type Presence } from '../store/job-instance.store.js';
+import { JobInstanceStore, type Presence } from '../store/jobs/job-instance.store.js';
 
 /** An instance that has not looked in for so many polls is taken for gone. */
 const ALIVE_POLLS = 4;

@@ -3,7 +3,7 @@ import { KnownJobs } from '../discovery/known-jobs.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import { tellReaped } from '../execution/tell-reaped.js';
 import { monotonicNow } from '../runtime/monotonic.js';
-import { JobInstanceStore, type UnregisteredJob } from '../store/job-instance.store.js';
+import { JobInstanceStore, type UnregisteredJob } from '../store/jobs/job-instance.store.js';
 
 /** How often runs are looked at that no live instance could start, in milliseconds. */
 const REAP_EVERY_MS = 10_000;

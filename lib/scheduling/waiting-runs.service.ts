@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { KnownJobs } from '../discovery/known-jobs.js';
 import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
-import { backlogRoom } from '../domain/backlog-room.js';
+import { backlogRoom } from '../domain/missed/backlog-room.js';
 import type { JobDefinition } from '../domain/job-definition.js';
 import { ClaimService, type Candidate } from '../execution/claim.service.js';
 import { ExecutorService } from '../execution/executor.service.js';
@@ -10,7 +10,7 @@ import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { DatabaseTime } from '../runtime/database-time.js';
 import { ContestedPlaces, contestedBy, isBacklog, isOlder, placesOf } from './contested-places.js';
 import { Timelines } from './timelines.js';
-import { ReaperStore, type StartableRun } from '../store/reaper.store.js';
+import { ReaperStore, type StartableRun } from '../store/runs/reaper.store.js';
 
 /**
  * Starts runs that wait for their turn. A backlog (what is caught up, what a backfill queued) never takes the last slots of

@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { loopListener } from '../events/loop-listener.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import { Loop } from '../runtime/loop.js';
-import { JobScheduleStore } from '../store/job-schedule.store.js';
+import { JobScheduleStore } from '../store/jobs/job-schedule.store.js';
 import { Timelines } from './timelines.js';
 
 const REMEMBER_EVERY_MS = 60_000;

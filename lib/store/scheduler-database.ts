@@ -3,10 +3,10 @@ import type { PostgresConnection } from '../options/scheduler-options.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { DatabaseConnectionError } from '../errors/database-connection.error.js';
 import { Slots } from '../runtime/slots.js';
-import { connectionSettings, type ConnectionSettings } from './client-config.js';
-import { applicationSource, coordinationSource, receiptSource, type MigrationClass } from './data-sources.js';
-import { withPatience } from './patience.js';
-import { startEmbeddedServer, type EmbeddedServer } from './embedded-server.js';
+import { connectionSettings, type ConnectionSettings } from './connection/client-config.js';
+import { applicationSource, coordinationSource, receiptSource, type MigrationClass } from './connection/data-sources.js';
+import { withPatience } from './connection/patience.js';
+import { startEmbeddedServer, type EmbeddedServer } from './embedded/embedded-server.js';
 import { Tables } from './tables.js';
 
 /** TypeORM's options, and where they came from, for people. */

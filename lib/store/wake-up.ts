@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { Query } from './query.js';
+import type { Query } from './connection/query.js';
 import type { Tables } from './tables.js';
 
 /** The channel of all instances on one schema: a name that fits (63 bytes), and needs no quotes, whatever the schema's is. */

@@ -1,5 +1,5 @@
-import type { PageTicket } from '../domain/page.js';
-import type { PageQueue, PageWork, PageWorker } from '../domain/page-queue.js';
+import type { PageTicket } from '../domain/effects/page.js';
+import type { PageQueue, PageWork, PageWorker } from '../domain/effects/page-queue.js';
 
 /** How soon a delivery is made again that was given back, in milliseconds. */
 const AGAIN_AFTER_MS = 10;

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
-import { nextStep, type InDoubtPolicy, type ReceiptState } from '../../lib/domain/external-effect.js';
-import { NEVER_CONNECTED } from '../../lib/domain/never-connected.js';
+import { nextStep, type InDoubtPolicy, type ReceiptState } from '../../lib/domain/effects/external-effect.js';
+import { NEVER_CONNECTED } from '../../lib/domain/effects/never-connected.js';
 
 const PAGE = readFileSync(new URL('../../docs/effects.md', import.meta.url), 'utf8');
 

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { ALERT_SEVERITIES } from '../../lib/domain/alert.js';
 import { TROUBLES } from '../../lib/domain/database-trouble.js';
-import { FIRST_STATES, RUN_MOVES } from '../../lib/domain/run-states.js';
+import { FIRST_STATES, RUN_MOVES } from '../../lib/domain/runs/run-states.js';
 import { RUN_STATES } from '../support/run-rows.js';
 import { SchedulerService } from '../../lib/operations/scheduler.service.js';
 

@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { Temporal } from 'temporal-polyfill';
-import { planCatchUp, type CatchUpPlan, type HeldSpan } from '../../lib/domain/catch-up.js';
+import { planCatchUp, type CatchUpPlan, type HeldSpan } from '../../lib/domain/missed/catch-up.js';
 import { jitterDelay } from '../../lib/domain/jitter.js';
-import { compileSchedule, nextFireTimes } from '../../lib/domain/schedule.js';
-import { timeZoneOf } from '../../lib/domain/time-zone.js';
+import { compileSchedule, nextFireTimes } from '../../lib/domain/schedule/schedule.js';
+import { timeZoneOf } from '../../lib/domain/schedule/time-zone.js';
 import { clockChangeLine } from '../../lib/logging/job-wording.js';
 import { resolveJob } from '../../lib/options/resolve-job.js';
 

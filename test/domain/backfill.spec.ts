@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { heirOfGap, planFeed, standingAmongNames, standingOf, type OccurrenceRow } from '../../lib/domain/backfill.js';
-import { backfillRange } from '../../lib/domain/backfill-range.js';
-import { backlogRoom } from '../../lib/domain/backlog-room.js';
-import type { RunStatus } from '../../lib/domain/run.js';
-import { compileSchedule } from '../../lib/domain/schedule.js';
+import { heirOfGap, planFeed, standingAmongNames, standingOf, type OccurrenceRow } from '../../lib/domain/missed/backfill.js';
+import { backfillRange } from '../../lib/domain/missed/backfill-range.js';
+import { backlogRoom } from '../../lib/domain/missed/backlog-room.js';
+import type { RunStatus } from '../../lib/domain/runs/run.js';
+import { compileSchedule } from '../../lib/domain/schedule/schedule.js';
 
 const STATUSES: RunStatus[] = ['queued', 'running', 'done', 'failed', 'orphaned', 'dead', 'skipped', 'cancelled'];
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { calendarText, type CalendarRules } from '../../lib/domain/calendar.js';
-import { compileSchedule, type Schedule } from '../../lib/domain/schedule.js';
+import { calendarText, type CalendarRules } from '../../lib/domain/schedule/calendar.js';
+import { compileSchedule, type Schedule } from '../../lib/domain/schedule/schedule.js';
 import { InvalidCalendarError } from '../../lib/errors/invalid-calendar.error.js';
 
 const DAY_MS = 86_400_000;

@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { missedUntil, planCatchUp, planSuperseded, type CatchUpPlan, type HeldSpan, type MissedGap } from '../../lib/domain/catch-up.js';
+import { missedUntil, planCatchUp, planSuperseded, type CatchUpPlan, type HeldSpan, type MissedGap } from '../../lib/domain/missed/catch-up.js';
 import type { JobDefinition } from '../../lib/domain/job-definition.js';
-import { compileSchedule, type Schedule } from '../../lib/domain/schedule.js';
-import type { DecidedSpan } from '../../lib/domain/undecided.js';
+import { compileSchedule, type Schedule } from '../../lib/domain/schedule/schedule.js';
+import type { DecidedSpan } from '../../lib/domain/missed/undecided.js';
 import { aJob } from '../support/job.js';
 import { anExpression } from './cron-arbitrary.js';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { checkpointJson, MOST_CHECKPOINT_BYTES } from '../../lib/domain/checkpoint.js';
+import { checkpointJson, MOST_CHECKPOINT_BYTES } from '../../lib/domain/runs/checkpoint.js';
 import { InvalidCheckpointError } from '../../lib/errors/invalid-checkpoint.error.js';
 
 const circular: Record<string, unknown> = { pages: [{}] };

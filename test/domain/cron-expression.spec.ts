@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { matchingDays, monthOf } from '../../lib/domain/cron-days.js';
-import { parseCronExpression } from '../../lib/domain/cron-expression.js';
+import { matchingDays, monthOf } from '../../lib/domain/schedule/cron-days.js';
+import { parseCronExpression } from '../../lib/domain/schedule/cron-expression.js';
 import { InvalidCronExpressionError } from '../../lib/errors/invalid-cron-expression.error.js';
 
 describe('reading a field', () => {

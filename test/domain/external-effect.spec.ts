@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { nextStep, type InDoubtPolicy, type NextStep, type ReceiptState } from '../../lib/domain/external-effect.js';
-import { neverConnected } from '../../lib/domain/never-connected.js';
+import { nextStep, type InDoubtPolicy, type NextStep, type ReceiptState } from '../../lib/domain/effects/external-effect.js';
+import { neverConnected } from '../../lib/domain/effects/never-connected.js';
 
 describe('a receipt that is there when a call is to be made', () => {
   it.each<[ReceiptState, InDoubtPolicy, NextStep]>([

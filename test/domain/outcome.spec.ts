@@ -1,8 +1,8 @@
 import { describe, expect, it, jest } from '@jest/globals';
-import { readFailure, type Wish } from '../../lib/domain/failure.js';
+import { readFailure, type Wish } from '../../lib/domain/runs/failure.js';
 import type { Backoff, RetryableFunction } from '../../lib/domain/job-definition.js';
-import { decideOutcome, type HandlerEnd, type Outcome } from '../../lib/domain/outcome.js';
-import { decideRetry } from '../../lib/domain/retry.js';
+import { decideOutcome, type HandlerEnd, type Outcome } from '../../lib/domain/runs/outcome.js';
+import { decideRetry } from '../../lib/domain/runs/retry.js';
 import { GiveUp } from '../../lib/errors/give-up.error.js';
 import { InvalidOptionsError } from '../../lib/errors/invalid-options.error.js';
 import { RetryLater } from '../../lib/errors/retry-later.error.js';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { compileSchedule, fireTimesBetween, nextFireTimes, previousFireTime } from '../../lib/domain/schedule.js';
+import { compileSchedule, fireTimesBetween, nextFireTimes, previousFireTime } from '../../lib/domain/schedule/schedule.js';
 import { InvalidCronExpressionError } from '../../lib/errors/invalid-cron-expression.error.js';
 import { InvalidOptionsError } from '../../lib/errors/invalid-options.error.js';
 import { InvalidTimeZoneError } from '../../lib/errors/invalid-time-zone.error.js';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { resolveTimeZone, timeZoneOf, timeZoneWarning } from '../../lib/domain/time-zone.js';
+import { resolveTimeZone, timeZoneOf, timeZoneWarning } from '../../lib/domain/schedule/time-zone.js';
 import { InvalidTimeZoneError } from '../../lib/errors/invalid-time-zone.error.js';
 
 describe('the name of a zone', () => {

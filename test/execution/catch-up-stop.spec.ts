@@ -6,7 +6,7 @@ import { monotonicNow } from '../../lib/runtime/monotonic.js';
 import { CatchUpService } from '../../lib/scheduling/catch-up.service.js';
 import type { JobTimeline } from '../../lib/scheduling/job-timeline.js';
 import type { Timelines } from '../../lib/scheduling/timelines.js';
-import type { CatchUpStore } from '../../lib/store/catch-up.store.js';
+import type { CatchUpStore } from '../../lib/store/runs/catch-up.store.js';
 import { aJob } from '../support/job.js';
 
 it('a stop waits for the one job that is being decided, not for all that were missed', async () => {

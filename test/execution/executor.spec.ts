@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { JobDefinition } from '../../lib/domain/job-definition.js';
-import type { Outcome } from '../../lib/domain/outcome.js';
+import type { Outcome } from '../../lib/domain/runs/outcome.js';
 import { GiveUp } from '../../lib/errors/give-up.error.js';
 import { RetryLater } from '../../lib/errors/retry-later.error.js';
 import { TimeoutError } from '../../lib/errors/timeout.error.js';

@@ -1,11 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
 import type { SchedulerFact } from '../../lib/events/scheduler-event.js';
 import { SchedulerEvents } from '../../lib/events/scheduler-events.js';
-import { ExternalEffects, type CallPlan } from '../../lib/execution/external-effects.js';
+import { ExternalEffects, type CallPlan } from '../../lib/execution/receipts/external-effects.js';
 import { InFlightRun, InFlightRuns } from '../../lib/execution/in-flight-runs.js';
 import { monotonicNow } from '../../lib/runtime/monotonic.js';
 import { Slots } from '../../lib/runtime/slots.js';
-import type { ExternalReceiptStore } from '../../lib/store/external-receipt.store.js';
+import type { ExternalReceiptStore } from '../../lib/store/receipts/external-receipt.store.js';
 import { aJob } from '../support/job.js';
 import { aRun } from '../support/run.js';
 

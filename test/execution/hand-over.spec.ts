@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { CronRun } from '../../lib/domain/cron-run.js';
+import type { CronRun } from '../../lib/domain/runs/cron-run.js';
 import { AfterRunError } from '../../lib/errors/after-run.error.js';
 import { RunStateError } from '../../lib/errors/run-state.error.js';
 import type { SchedulerFact } from '../../lib/events/scheduler-event.js';
@@ -10,7 +10,7 @@ import { HandOver } from '../../lib/execution/hand-over.js';
 import { InFlightRuns, type InFlightRun } from '../../lib/execution/in-flight-runs.js';
 import { RunContext } from '../../lib/execution/run-context.js';
 import { RunEndings } from '../../lib/execution/run-endings.service.js';
-import type { Ending } from '../../lib/store/job-run.store.js';
+import type { Ending } from '../../lib/store/runs/job-run.store.js';
 import { aJob } from '../support/job.js';
 import { endsAlone } from '../support/ends-alone.js';
 import { aRun } from '../support/run.js';

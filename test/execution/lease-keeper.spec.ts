@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { FromThread, WatchedRun } from '../../lib/execution/heartbeat.messages.js';
-import { LeaseKeeper } from '../../lib/execution/lease-keeper.js';
+import type { FromThread, WatchedRun } from '../../lib/execution/heartbeat/heartbeat.messages.js';
+import { LeaseKeeper } from '../../lib/execution/heartbeat/lease-keeper.js';
 import { monotonicNow } from '../../lib/runtime/monotonic.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 import { Wire } from '../support/wire.js';

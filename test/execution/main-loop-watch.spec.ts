@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { MainLoopWatch } from '../../lib/execution/main-loop-watch.js';
-import { lastBeat, Pulse } from '../../lib/execution/pulse.js';
+import { MainLoopWatch } from '../../lib/execution/heartbeat/main-loop-watch.js';
+import { lastBeat, Pulse } from '../../lib/execution/heartbeat/pulse.js';
 import { monotonicNow } from '../../lib/runtime/monotonic.js';
 
 const BLOCKED_AFTER_MS = 400;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { limitsOf, STUCK_AFTER_MS } from '../../lib/domain/time-limits.js';
+import { limitsOf, STUCK_AFTER_MS } from '../../lib/domain/runs/time-limits.js';
 import type { SchedulerFact } from '../../lib/events/scheduler-event.js';
 import { SchedulerEvents } from '../../lib/events/scheduler-events.js';
 import { InFlightRun, InFlightRuns } from '../../lib/execution/in-flight-runs.js';

@@ -1,12 +1,12 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { EVERY_WAKE_UP, readWakeUp } from '../../lib/domain/wake-up.js';
-import type { FromThread } from '../../lib/execution/heartbeat.messages.js';
-import { HeartbeatThread } from '../../lib/execution/heartbeat-thread.js';
-import { LeaseKeeper } from '../../lib/execution/lease-keeper.js';
-import { Pulse } from '../../lib/execution/pulse.js';
-import { WakeUpEar } from '../../lib/execution/wake-up-ear.js';
-import { connectionSettings } from '../../lib/store/client-config.js';
+import type { FromThread } from '../../lib/execution/heartbeat/heartbeat.messages.js';
+import { HeartbeatThread } from '../../lib/execution/heartbeat/heartbeat-thread.js';
+import { LeaseKeeper } from '../../lib/execution/heartbeat/lease-keeper.js';
+import { Pulse } from '../../lib/execution/heartbeat/pulse.js';
+import { WakeUpEar } from '../../lib/execution/heartbeat/wake-up-ear.js';
+import { connectionSettings } from '../../lib/store/connection/client-config.js';
 import { Tables } from '../../lib/store/tables.js';
 import { wakeUpChannel } from '../../lib/store/wake-up.js';
 import { eventually } from '../cluster/harness/eventually.js';

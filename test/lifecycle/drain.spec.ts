@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { ShutdownError } from '../../lib/errors/shutdown.error.js';
 import { SchedulerEvents } from '../../lib/events/scheduler-events.js';
 import { InFlightRun, InFlightRuns } from '../../lib/execution/in-flight-runs.js';
-import { PagesInFlight } from '../../lib/execution/pages-in-flight.js';
+import { PagesInFlight } from '../../lib/execution/pages/pages-in-flight.js';
 import { Drain } from '../../lib/lifecycle/drain.js';
 import { aJob } from '../support/job.js';
 import { aRun } from '../support/run.js';

@@ -5,7 +5,7 @@ import { SchedulerEvents } from '../../lib/events/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../../lib/options/resolve-options.js';
 import { FollowedSchedules } from '../../lib/scheduling/followed-schedules.js';
 import { Timelines } from '../../lib/scheduling/timelines.js';
-import type { StoredJob } from '../../lib/store/stored-job.js';
+import type { StoredJob } from '../../lib/store/jobs/stored-job.js';
 import { aJob } from '../support/job.js';
 
 const aStored = (revision: number, changes: Partial<StoredJob> = {}): StoredJob => ({

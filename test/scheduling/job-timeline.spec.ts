@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { calendarText } from '../../lib/domain/calendar.js';
-import { compileSchedule } from '../../lib/domain/schedule.js';
+import { calendarText } from '../../lib/domain/schedule/calendar.js';
+import { compileSchedule } from '../../lib/domain/schedule/schedule.js';
 import { JobTimeline } from '../../lib/scheduling/job-timeline.js';
 import { aJob } from '../support/job.js';
 

@@ -6,7 +6,7 @@ import { JobTimeline } from '../../lib/scheduling/job-timeline.js';
 import { TickerService } from '../../lib/scheduling/ticker.service.js';
 import { Timelines } from '../../lib/scheduling/timelines.js';
 import type { Candidate } from '../../lib/execution/claim.service.js';
-import type { ClaimVerdict } from '../../lib/store/claim.store.js';
+import type { ClaimVerdict } from '../../lib/store/runs/claim.store.js';
 import { aJob } from '../support/job.js';
 
 const at = (time: string) => Date.parse(`2026-03-10T${time}Z`);

@@ -4,7 +4,7 @@ import type { JobDefinition } from '../../lib/domain/job-definition.js';
 import { SchedulerEvents } from '../../lib/events/scheduler-events.js';
 import { wordingOf } from '../../lib/logging/wording.js';
 import { UnregisteredJobs } from '../../lib/scheduling/unregistered-jobs.service.js';
-import type { JobInstanceStore, UnregisteredJob } from '../../lib/store/job-instance.store.js';
+import type { JobInstanceStore, UnregisteredJob } from '../../lib/store/jobs/job-instance.store.js';
 import { aJob } from '../support/job.js';
 
 let said: string[];

@@ -3,7 +3,7 @@ import { SchedulerEvents } from '../../lib/events/scheduler-events.js';
 import { JobTimeline } from '../../lib/scheduling/job-timeline.js';
 import { Timelines } from '../../lib/scheduling/timelines.js';
 import { WatermarkService } from '../../lib/scheduling/watermark.service.js';
-import type { JobScheduleStore, Watermark } from '../../lib/store/job-schedule.store.js';
+import type { JobScheduleStore, Watermark } from '../../lib/store/jobs/job-schedule.store.js';
 import { aJob } from '../support/job.js';
 
 const at = (time: string) => Date.parse(`2026-03-10T${time}Z`);

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { planCatchUp, type CatchUpPlan } from '../../lib/domain/catch-up.js';
+import { planCatchUp, type CatchUpPlan } from '../../lib/domain/missed/catch-up.js';
 import type { JobDefinition } from '../../lib/domain/job-definition.js';
-import { inTransaction, tryLockName } from '../../lib/store/transaction.js';
+import { inTransaction, tryLockName } from '../../lib/store/connection/transaction.js';
 import { aJob } from '../support/job.js';
 import { aDue } from '../support/due.js';
 import { insertRun } from '../support/run-rows.js';

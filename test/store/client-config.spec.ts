@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { PostgresConnection } from '../../lib/options/scheduler-options.js';
-import { connectionSettings, OWN_TYPES } from '../../lib/store/client-config.js';
+import { connectionSettings, OWN_TYPES } from '../../lib/store/connection/client-config.js';
 
 const settings = (connection: PostgresConnection) => connectionSettings(connection, 'test');
 

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
-import type { OwnedRun } from '../../lib/domain/run.js';
-import type { Ending } from '../../lib/store/job-run.store.js';
-import type { EndAnswer } from '../../lib/store/run-ends.store.js';
-import { renewLeases } from '../../lib/store/renew-leases.js';
+import type { OwnedRun } from '../../lib/domain/runs/run.js';
+import type { Ending } from '../../lib/store/runs/job-run.store.js';
+import type { EndAnswer } from '../../lib/store/runs/run-ends.store.js';
+import { renewLeases } from '../../lib/store/runs/renew-leases.js';
 import { aDue } from '../support/due.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { eventually } from '../cluster/harness/eventually.js';
-import { ExplainStore } from '../../lib/store/explain.store.js';
-import { InventoryStore } from '../../lib/store/inventory.store.js';
-import { OverdueStore } from '../../lib/store/overdue.store.js';
+import { ExplainStore } from '../../lib/store/operations/explain.store.js';
+import { InventoryStore } from '../../lib/store/operations/inventory.store.js';
+import { OverdueStore } from '../../lib/store/upkeep/overdue.store.js';
 import { aDue } from '../support/due.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { pageTicket } from '../../lib/domain/page.js';
-import type { OwnedRun } from '../../lib/domain/run.js';
-import { FanOutStore } from '../../lib/store/fan-out.store.js';
-import { PageAttemptStore, type OwnedPage, type PageEnding } from '../../lib/store/page-attempt.store.js';
-import { PageStore } from '../../lib/store/page.store.js';
+import { pageTicket } from '../../lib/domain/effects/page.js';
+import type { OwnedRun } from '../../lib/domain/runs/run.js';
+import { FanOutStore } from '../../lib/store/pages/fan-out.store.js';
+import { PageAttemptStore, type OwnedPage, type PageEnding } from '../../lib/store/pages/page-attempt.store.js';
+import { PageStore } from '../../lib/store/pages/page.store.js';
 import { aDue } from '../support/due.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 

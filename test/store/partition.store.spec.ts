@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { resolveSchedulerOptions } from '../../lib/options/resolve-options.js';
 import { SchedulerDatabase } from '../../lib/store/scheduler-database.js';
-import { SchemaStore } from '../../lib/store/schema.store.js';
+import { SchemaStore } from '../../lib/store/upkeep/schema.store.js';
 import { schedulerMigrations } from '../../migrations/index.js';
 import { aDue } from '../support/due.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { DataSource } from 'typeorm';
-import { clientWithPatience } from '../../lib/store/patient-client.js';
+import { clientWithPatience } from '../../lib/store/connection/patient-client.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { Wire } from '../support/wire.js';
 

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { compileSchedule } from '../../lib/domain/schedule.js';
+import { compileSchedule } from '../../lib/domain/schedule/schedule.js';
 import { PruningService } from '../../lib/maintenance/pruning.service.js';
-import { FlagStore } from '../../lib/store/flag.store.js';
-import { OverrideStore } from '../../lib/store/override.store.js';
-import { PauseStore } from '../../lib/store/pause.store.js';
-import { PruneStore } from '../../lib/store/prune.store.js';
-import { ToldStore } from '../../lib/store/told.store.js';
+import { FlagStore } from '../../lib/store/jobs/flag.store.js';
+import { OverrideStore } from '../../lib/store/operations/override.store.js';
+import { PauseStore } from '../../lib/store/operations/pause.store.js';
+import { PruneStore } from '../../lib/store/upkeep/prune.store.js';
+import { ToldStore } from '../../lib/store/jobs/told.store.js';
 import { SchedulerEvents } from '../../lib/events/scheduler-events.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 

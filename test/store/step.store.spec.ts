@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
-import type { OwnedRun } from '../../lib/domain/run.js';
-import type { ClaimAnswer } from '../../lib/store/claim.store.js';
+import type { OwnedRun } from '../../lib/domain/runs/run.js';
+import type { ClaimAnswer } from '../../lib/store/runs/claim.store.js';
 import { aDue } from '../support/due.js';
 import { aRun } from '../support/run.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';

@@ -1,4 +1,4 @@
-import { startEmbeddedServer } from '../../dist/lib/store/embedded-server.js';
+import { startEmbeddedServer } from '../../dist/lib/store/embedded/embedded-server.js';
 
 /** One server for all test files; its url reaches Jest's workers through the environment they inherit. */
 export default async function startDatabaseServer() {

@@ -2,8 +2,8 @@ import { chown, mkdir, mkdtemp, realpath, rm } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { locateBinaries, serverAccount } from '../../lib/store/embedded-binaries.js';
-import { runToEnd, startServer, type RunningServer } from '../../lib/store/embedded-process.js';
+import { locateBinaries, serverAccount } from '../../lib/store/embedded/embedded-binaries.js';
+import { runToEnd, startServer, type RunningServer } from '../../lib/store/embedded/embedded-process.js';
 
 /** A PostgreSQL server whose data outlive it: it stops and starts again on the same port. */
 export class RestartableServer {

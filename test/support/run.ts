@@ -1,4 +1,4 @@
-import type { OwnedRun } from '../../lib/domain/run.js';
+import type { OwnedRun } from '../../lib/domain/runs/run.js';
 import { monotonicNow } from '../../lib/runtime/monotonic.js';
 
 /** A claim that was just won. */

@@ -1,7 +1,7 @@
-import { planCatchUp, planSuperseded, type HeldSpan, type MissedGap, missedUntil } from '../../lib/domain/catch-up.js';
+import { planCatchUp, planSuperseded, type HeldSpan, type MissedGap, missedUntil } from '../../lib/domain/missed/catch-up.js';
 import type { JobDefinition } from '../../lib/domain/job-definition.js';
-import type { Schedule } from '../../lib/domain/schedule.js';
-import type { DecidedSpan } from '../../lib/domain/undecided.js';
+import type { Schedule } from '../../lib/domain/schedule/schedule.js';
+import type { DecidedSpan } from '../../lib/domain/missed/undecided.js';
 
 interface SimulatedRow extends DecidedSpan {
   readonly count: number;

@@ -1,0 +1,130 @@
+import { DEFAULT_EFFECT, idempotencyKey } from '../effects/idempotency-key.js';
+import { OutsideRunError } from '../../errors/outside-run.error.js';
+import type { RunTrigger } from './run.js';
+import type { RunCheckpoint, RunSteps, RunTransactionOptions, TransactionWork } from './run-steps.js';
+
+/** What a `CronRun` is made of. */
+export interface CronRunFacts {
+  readonly jobName: string;
+  readonly fireTime: Date;
+  /** Computed when it is asked for. */
+  readonly previousFireTime: () => Date | null;
+  readonly attempt: number;
+  readonly trigger: RunTrigger;
+  readonly data: unknown;
+  readonly signal: AbortSignal;
+  /** What idempotency keys are made with. @default '' in a run that a test makes */
+  readonly secret?: string;
+  /** Asked at each look: the heartbeat moves it. */
+  readonly leaseUntil: () => Date;
+  /** See `CronRun.release`. Left out where there is nothing to hand over: in a page, whose queue delivers it again. */
+  readonly release?: (reason?: string) => Promise<boolean>;
+  /** Left out, the run has no row: checkpoint, transaction and completion are refused. */
+  readonly steps?: RunSteps;
+}
+
+/** One attempt at one occurrence, as its handler sees it. */
+export class CronRun {
+  readonly jobName: string;
+  /** The instant the occurrence was due: the same for every attempt, wherever it runs. */
+  readonly fireTime: Date;
+  /** 1, 2, …; for the handler of a page, the page's. */
+  readonly attempt: number;
+  /**
+   * `schedule`: at its time. `catch-up`: later, after a gap. `backfill`: because an operator asked for past occurrences.
+   * `manual`: because somebody asked for a run; its fire time is when. `external`:
+   * because it was delivered.
+   */
+  readonly trigger: RunTrigger;
+  /** What a job made at run time, or this run when somebody asked for it or delivered it, was given for the handler; undefined otherwise. */
+  readonly data: unknown;
+  /**
+   * Aborts when the run is no longer this process' (`signal.reason` is a `LeaseLostError`), when it has taken the time its job
+   * allows (`TimeoutError`), when somebody cancelled it (`CancelledError`), and when the application stops and the time for
+   * running handlers is over (`ShutdownError`). Nothing written through receipts is accepted after a lost lease, but
+   * the answer to a call that was under way.
+   */
+  readonly signal: AbortSignal;
+  readonly #facts: CronRunFacts;
+
+  constructor(facts: CronRunFacts) {
+    this.jobName = facts.jobName;
+    this.fireTime = facts.fireTime;
+    this.attempt = facts.attempt;
+    this.trigger = facts.trigger;
+    this.data = facts.data;
+    this.signal = facts.signal;
+    this.#facts = facts;
+  }
+
+  /** Until when the run is safe without another heartbeat, by the database's clock. A page has no lease: the last instant there is. */
+  get leaseUntil(): Date {
+    return this.#facts.leaseUntil();
+  }
+
+  /**
+   * Hands the run over to another instance, which starts it at once, when the application stops and the signal says so: the
+   * handler does no more, though it may need a moment to tidy up. The attempt does not count; its receipts are refused from
+   * now on, and what the handler returns or throws later changes nothing. A handler that does not call it hands its run
+   * over when it ends.
+   * @param reason kept in the run's row
+   * @returns false when the run is no longer this process' to hand over: its lease is lost, or it was cancelled or timed out
+   * @throws RunStateError while the signal is not aborted, AfterRunError when the handler has ended
+   */
+  release(reason?: string): Promise<boolean> {
+    if (!this.#facts.release) throw new OutsideRunError('CronRun.release');
+    return this.#facts.release(reason);
+  }
+
+  /** The fire time before this one, whether or not it ran; null when there is none. */
+  get previousFireTime(): Date | null {
+    return this.#facts.previousFireTime();
+  }
+
+  /**
+   * A key for one effect on one entity in this occurrence, for services that drop repeated requests (Stripe's
+   * `Idempotency-Key`, a mail's `Message-ID`): the same on every attempt and every replica, and for nobody else to guess.
+   * `ReceiptService.onceExternal` gives its call this key.
+   */
+  idempotencyKey(entity: string | number | bigint, effect: string = DEFAULT_EFFECT): string {
+    return idempotencyKey(this.#facts.secret ?? '', this, String(entity), effect);
+  }
+
+  /** Where the next attempt resumes: saved with the run, and refused once the run is another's. */
+  get checkpoint(): RunCheckpoint {
+    return this.steps('CronRun.checkpoint').checkpoint;
+  }
+
+  /**
+   * Runs the work in one transaction in which the run's ownership is checked: it commits while the run is this process', or
+   * not at all. With `checkpoint` the step and the place to resume from commit together, with `complete` the work and the
+   * run's completion. When the run's lease ends, the reaper ends the transaction, wherever its process is frozen.
+   *
+   * After a completion the handler may go on, without the run: its next occurrence may begin, on any replica.
+   *
+   * @returns what the work returned
+   * @throws what the work threw; nothing was written
+   * @throws LeaseLostError when the run is no longer this process'; nothing was written
+   * @throws AfterRunError, InvalidCheckpointError, InvalidOptionsError
+   * @throws NestedReceiptError inside a receipt's effect or another transaction of the run
+   * @throws OpenWorkError when the run would be completed while other work of it is not awaited
+   * @throws OtherDatabaseError when `in` is on another database than the scheduler
+   */
+  transaction<Result>(work: TransactionWork<Result>, options?: RunTransactionOptions<Result>): Promise<Result> {
+    return this.steps('CronRun.transaction').transaction(work, options);
+  }
+
+  /**
+   * Completes the run now, before its handler returns: what comes after it fails nothing, and a signal that was aborted does
+   * not make the run one that was stopped. Tried again while the database is out of reach and the lease holds.
+   * @throws LeaseLostError, AfterRunError, OpenWorkError
+   */
+  complete(): Promise<void> {
+    return this.steps('CronRun.complete').complete();
+  }
+
+  private steps(what: string): RunSteps {
+    if (!this.#facts.steps) throw new OutsideRunError(what);
+    return this.#facts.steps;
+  }
+}

@@ -1,0 +1,18 @@
+import { Injectable } from '@nestjs/common';
+import { Subject, type Subscription } from 'rxjs';
+import type { WakeUp } from '../../domain/wake-up.js';
+
+/** What the heartbeat's thread hears from other instances, on its way to the loops of this one. */
+@Injectable()
+export class WakeUps {
+  private readonly heard = new Subject<readonly WakeUp[]>();
+
+  /** @param listen told from now on; it may not throw */
+  subscribe(listen: (wakeUps: readonly WakeUp[]) => void): Subscription {
+    return this.heard.subscribe(listen);
+  }
+
+  tell(wakeUps: readonly WakeUp[]): void {
+    this.heard.next(wakeUps);
+  }
+}

@@ -1,0 +1,120 @@
+import { Injectable } from '@nestjs/common';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { isVerdict, readFailure } from '../../domain/runs/failure.js';
+import { decideOutcome, type HandlerEnd, type Outcome } from '../../domain/runs/outcome.js';
+import { describeError } from '../../domain/runs/stored-error.js';
+import { CancelledError } from '../../errors/cancelled.error.js';
+import { TimeoutError } from '../../errors/timeout.error.js';
+import { SchedulerEvents } from '../../events/scheduler-events.js';
+import type { PagePolicies } from '../../options/page-options.js';
+import { DatabaseTime } from '../../runtime/database-time.js';
+import { monotonicNow } from '../../runtime/monotonic.js';
+import { PageAttemptStore, type EndedRun, type OwnedPage, type PageEnding, type WrittenPageEnd } from '../../store/pages/page-attempt.store.js';
+import type { InFlightRun } from '../in-flight-runs.js';
+
+const FIRST_RETRY_MS = 50;
+const LONGEST_RETRY_MS = 2_000;
+
+/** How long a page's end is tried to be written, in milliseconds; after that the delivery is made again, and receipts hold. */
+const PATIENCE_MS = 60_000;
+
+/** Decides how a page's attempt ended and writes it; tells of the end of its occurrence, too. */
+@Injectable()
+export class PageEndings {
+  constructor(
+    private readonly store: PageAttemptStore,
+    private readonly time: DatabaseTime,
+    private readonly events: SchedulerEvents,
+  ) {}
+
+  /** @param thrown what the handler threw, in a list; an empty one when it returned */
+  async write(run: InFlightRun, page: OwnedPage, policies: PagePolicies, thrown: readonly unknown[]): Promise<void> {
+    const outcome = this.decide(this.endOf(run, thrown), run, page, policies);
+    run.ending = true;
+    const written = run.leaseLost ? null : await this.persist(page, endingOf(outcome));
+    run.settled = true;
+    this.report(page, outcome, monotonicNow() - run.startedAt, written);
+  }
+
+  /** Ends a page whose last attempt was begun and never ended: whoever had it died, or was cut off. */
+  async lost(page: OwnedPage): Promise<void> {
+    const message = 'The process that worked the last attempt died, was frozen, or lost the queue.';
+    const outcome: Outcome = { kind: 'dead', reason: 'attempts used up', error: { name: 'WorkerLost', message, stack: null } };
+    this.report(page, outcome, 0, await this.persist(page, endingOf(outcome)));
+  }
+
+  /** Tells of an occurrence that has ended. */
+  ended({ jobName, fireTime, attempt, status, reason, error, tookMs }: EndedRun): void {
+    const facts = { jobName, fireTime, attempt };
+    if (status === 'done') return this.events.emit({ type: 'run.completed', ...facts, durationMs: tookMs });
+    if (status === 'cancelled') return this.events.emit({ type: 'run.cancelled', ...facts, reason: reason ?? '' });
+    return this.events.emit({ type: 'run.dead', ...facts, error: error ?? describeError(reason), reason: reason ?? '' });
+  }
+
+  private endOf(run: InFlightRun, thrown: readonly unknown[]): HandlerEnd {
+    const { stopReason } = run;
+    if (stopReason instanceof CancelledError) return { kind: 'cancelled', reason: stopReason.reason };
+    if (stopReason instanceof TimeoutError) return this.failed(run, thrown.length > 0 && isVerdict(thrown[0]) ? thrown[0] : stopReason);
+    if (stopReason) return { kind: 'stopped' };
+    return thrown.length === 0 ? { kind: 'returned' } : this.failed(run, thrown[0]);
+  }
+
+  private failed(run: InFlightRun, thrown: unknown): HandlerEnd {
+    const failure = readFailure(thrown, run.job.retryable, this.time.now());
+    if (failure.complaint) this.complain(run, 'retryable', failure.complaint);
+    return { kind: 'failed', ...failure };
+  }
+
+  private decide(end: HandlerEnd, run: InFlightRun, page: OwnedPage, policies: PagePolicies): Outcome {
+    try {
+      return decideOutcome(end, policies, page.attempt - page.releases, Math.random());
+    } catch (thrown) {
+      const complaint = describeError(thrown);
+      this.complain(run, 'backoff', complaint);
+      return { kind: 'dead', error: end.kind === 'failed' ? end.error : complaint, reason: `its backoff threw: ${complaint.message}` };
+    }
+  }
+
+  private complain(run: InFlightRun, option: 'retryable' | 'backoff', error: ReturnType<typeof describeError>): void {
+    const { jobName, fireTime, attempt } = run.owned;
+    this.events.emit({ type: 'policy.failed', jobName, fireTime, attempt, option, error });
+  }
+
+  private async persist(page: OwnedPage, ending: PageEnding): Promise<WrittenPageEnd | null> {
+    const giveUpAt = monotonicNow() + PATIENCE_MS;
+    for (let wait = FIRST_RETRY_MS; ; wait = Math.min(wait * 2, LONGEST_RETRY_MS)) {
+      try {
+        return await this.store.end(page, ending);
+      } catch (error) {
+        if (monotonicNow() + wait > giveUpAt) throw error;
+        await sleep(wait, undefined, { ref: false });
+      }
+    }
+  }
+
+  private report({ jobName, fireTime, page, attempt }: OwnedPage, outcome: Outcome, durationMs: number, written: WrittenPageEnd | null): void {
+    const facts = { jobName, fireTime, page, attempt };
+    if (!written) return this.events.emit({ type: 'page.lost', ...facts });
+    if (written.status === 'cancelled') this.events.emit({ type: 'page.cancelled', ...facts, reason: outcome.kind === 'cancelled' ? outcome.reason : (written.run?.reason ?? '') });
+    else if (outcome.kind === 'done') this.events.emit({ type: 'page.completed', ...facts, durationMs });
+    else if (outcome.kind === 'retry') this.events.emit({ type: 'page.failed', ...facts, error: outcome.error, retryInMs: outcome.delayMs });
+    else if (outcome.kind === 'dead') this.events.emit({ type: 'page.dead', ...facts, error: outcome.error, reason: outcome.reason });
+    else this.events.emit({ type: 'page.released', ...facts });
+    if (written.run) this.ended(written.run);
+  }
+}
+
+function endingOf(outcome: Outcome): PageEnding {
+  switch (outcome.kind) {
+    case 'done':
+      return { status: 'done', error: null, reason: null, retryInMs: null, releases: 0 };
+    case 'retry':
+      return { status: 'failed', error: outcome.error, reason: null, retryInMs: Math.round(outcome.delayMs), releases: 0 };
+    case 'dead':
+      return { status: 'dead', error: outcome.error, reason: outcome.reason, retryInMs: null, releases: 0 };
+    case 'released':
+      return { status: 'queued', error: null, reason: 'released by a stopping instance', retryInMs: 0, releases: 1 };
+    case 'cancelled':
+      return { status: 'cancelled', error: null, reason: outcome.reason, retryInMs: null, releases: 0 };
+  }
+}

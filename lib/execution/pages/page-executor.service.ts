@@ -1,0 +1,112 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { KnownJobs, type RegisteredJob } from '../../discovery/known-jobs.js';
+import type { PageHandler } from '../../discovery/page-handler.js';
+import { INSTANCE_ID } from '../../distributed-scheduler.tokens.js';
+import { CronRun } from '../../domain/runs/cron-run.js';
+import type { PageTicket } from '../../domain/effects/page.js';
+import { SchedulerEvents } from '../../events/scheduler-events.js';
+import { monotonicNow } from '../../runtime/monotonic.js';
+import { PageAttemptStore, type OwnedPage } from '../../store/pages/page-attempt.store.js';
+import { IdempotencyKeys } from '../receipts/idempotency-keys.js';
+import { InFlightRun } from '../in-flight-runs.js';
+import { PageEndings } from './page-endings.service.js';
+import { PagesInFlight } from './pages-in-flight.js';
+import { RunContext } from '../run-context.js';
+
+/** How soon a page is tried again whose row somebody holds, in milliseconds, and for how long before the delivery is given back. */
+const LOOK_AGAIN_MS = 100;
+const PATIENCE_MS = 10_000;
+
+/** A page has no lease. */
+const NEVER = new Date(8.64e15);
+
+/** Works deliveries of pages: claims, runs the handler in the run's context, and has the end written. */
+@Injectable()
+export class PageExecutor {
+  constructor(
+    private readonly known: KnownJobs,
+    private readonly store: PageAttemptStore,
+    private readonly pages: PagesInFlight,
+    private readonly context: RunContext,
+    private readonly endings: PageEndings,
+    private readonly events: SchedulerEvents,
+    private readonly keys: IdempotencyKeys,
+    @Inject(INSTANCE_ID) private readonly instanceId: string,
+  ) {}
+
+  /** One delivery. It rejects only when it cannot be dealt with now, and is to be made again. */
+  async work(ticket: PageTicket): Promise<void> {
+    const job = this.known.get(ticket.jobName);
+    const page = this.known.pageHandler(ticket.jobName);
+    if (!job || !page) throw new Error(`No handler for the pages of job "${ticket.jobName}" on this instance`);
+    const owned = await this.claim(ticket);
+    if (!owned) return;
+    if (owned.attempt - owned.releases > page.policies.maxAttempts) return this.endings.lost(owned);
+    await this.execute(owned, job, page);
+  }
+
+  private async claim(ticket: PageTicket): Promise<OwnedPage | null> {
+    const giveUpAt = monotonicNow() + PATIENCE_MS;
+    for (;;) {
+      const claim = await this.store.claim(ticket, this.instanceId);
+      if (claim.kind === 'claimed') return claim.page;
+      if (claim.kind === 'over') return null;
+      if (monotonicNow() > giveUpAt) throw new Error(`Page ${ticket.page} of ${ticket.jobName} of ${ticket.fireTime.toISOString()} is held by another transaction`);
+      await sleep(LOOK_AGAIN_MS, undefined, { ref: false });
+    }
+  }
+
+  private async execute(owned: OwnedPage, job: RegisteredJob, page: PageHandler): Promise<void> {
+    const { jobName, fireTime, attempt } = owned;
+    const run = inFlight(owned, job, page);
+    this.pages.add(run);
+    const { timeoutMs } = page.policies;
+    const timer = timeoutMs === null ? null : setTimeout(() => run.timeOut('timeout'), Math.min(timeoutMs, 2 ** 31 - 1));
+    timer?.unref();
+    this.events.emit({ type: 'page.started', jobName, fireTime, page: owned.page, attempt });
+    try {
+      const thrown = await this.handle(run, owned, job, page);
+      await this.endings.write(run, owned, page.policies, thrown);
+    } finally {
+      if (timer) clearTimeout(timer);
+      this.pages.remove(run);
+    }
+  }
+
+  /** @returns what the handler threw, in a list; an empty one when it returned */
+  private async handle(run: InFlightRun, owned: OwnedPage, job: RegisteredJob, { handler }: PageHandler): Promise<unknown[]> {
+    try {
+      await this.context.enter(run, () => handler(this.cronRun(run, job), { id: owned.page, data: owned.data ?? undefined }));
+      await run.end();
+      return [];
+    } catch (thrown) {
+      await run.end().catch(() => {});
+      return [thrown];
+    }
+  }
+
+  private cronRun(run: InFlightRun, { definition }: RegisteredJob): CronRun {
+    const { jobName, fireTime, attempt, trigger } = run.owned;
+    return new CronRun({
+      jobName,
+      fireTime,
+      previousFireTime: () => {
+        const previous = definition.schedule.previousBefore(fireTime.getTime());
+        return previous === null ? null : new Date(previous);
+      },
+      attempt,
+      trigger,
+      data: definition.data,
+      signal: run.signal,
+      secret: this.keys.secret,
+      leaseUntil: () => run.leaseUntil,
+    });
+  }
+}
+
+function inFlight(owned: OwnedPage, { definition }: RegisteredJob, { policies }: PageHandler): InFlightRun {
+  const lease = { leaseMs: Infinity, leaseUntil: NEVER, leaseDeadline: Infinity, beside: false };
+  return new InFlightRun({ ...owned, ...lease }, { ...definition, budgetMs: null, timeoutMs: policies.timeoutMs });
+}
+

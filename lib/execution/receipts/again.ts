@@ -1,0 +1,25 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { monotonicNow } from '../../runtime/monotonic.js';
+import { isConflict } from '../../store/connection/sql-state.js';
+import type { InFlightRun } from '../in-flight-runs.js';
+
+const MOST_TRIES = 6;
+const FIRST_WAIT_MS = 20;
+
+/**
+ * Does a transaction's work again when it was rolled back because of another one, by a deadlock or a serialization failure,
+ * for as long as the run goes on; after a pause that is drawn, so that the two do not meet again.
+ * @param run null for work that belongs to no attempt
+ */
+export async function againOnConflict<Result>(run: Pick<InFlightRun, 'signal' | 'leaseDeadline'> | null, work: () => Promise<Result>): Promise<Result> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await work();
+    } catch (error) {
+      const wait = Math.random() * FIRST_WAIT_MS * 2 ** tries;
+      const over = run !== null && (run.signal.aborted || monotonicNow() + wait >= run.leaseDeadline);
+      if (!isConflict(error) || tries === MOST_TRIES || over) throw error;
+      await sleep(wait);
+    }
+  }
+}

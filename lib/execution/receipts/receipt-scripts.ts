@@ -1,0 +1,75 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { INSTANCE_ID } from '../../distributed-scheduler.tokens.js';
+import type { RunKey } from '../../domain/runs/run.js';
+import { UnknownRunError } from '../../errors/unknown-run.error.js';
+import type { JoinedReceipt } from '../../store/connection/joined-transaction.js';
+import { OccurrenceReceiptStore, type OccurrenceOpened } from '../../store/receipts/occurrence-receipt.store.js';
+import { ReceiptStore, type ReceiptAnswer, type ReceiptKey } from '../../store/receipts/receipt.store.js';
+import { StrictReceiptStore } from '../../store/receipts/strict-receipt.store.js';
+import { IdempotencyKeys } from './idempotency-keys.js';
+import type { InFlightRun } from '../in-flight-runs.js';
+import { ReceiptRefusals } from './receipt-refusals.js';
+import type { ReceiptScript } from './receipt-writer.js';
+
+/** Which statements a receipt needs: those of an attempt, which its lease fences, or those of an occurrence. */
+@Injectable()
+export class ReceiptScripts {
+  constructor(
+    private readonly store: ReceiptStore,
+    private readonly strict: StrictReceiptStore,
+    private readonly occurrences: OccurrenceReceiptStore,
+    private readonly refusals: ReceiptRefusals,
+    private readonly keys: IdempotencyKeys,
+    @Inject(INSTANCE_ID) private readonly instanceId: string,
+  ) {}
+
+  /** Accepted while the attempt is this process'. */
+  ofRun(run: InFlightRun, key: ReceiptKey): ReceiptScript {
+    const { store, strict } = this;
+    const { owned } = run;
+    const { jobName, fireTime, attempt } = owned;
+    const idempotency = this.keys.of(owned, key.entity, key.effect);
+    return {
+      key,
+      run,
+      fireTime,
+      facts: () => ({ jobName, fireTime, attempt }),
+      opening: () => [store.opening(owned, key, idempotency)],
+      answerOf: ([opened], ask) => store.answerOf(opened!, ask, owned, key),
+      async openStrictly(receipt: JoinedReceipt): Promise<ReceiptAnswer> {
+        const [held] = await receipt.send([strict.holding(owned)]);
+        if (held!.length === 0 || !(await strict.isOurs(owned))) return { kind: 'refused' };
+        const [opened, kept] = await receipt.send([strict.writing(owned, key, idempotency), store.kept(owned, key)]);
+        return opened!.length === 1 ? { kind: 'opened' } : store.thereOf(kept!);
+      },
+      // A run that was held from the beginning is still ours at the end.
+      closing: (result, strictly) => (strictly ? store.keeping(owned, key, result) : [store.closing(owned, key, result)]),
+      refused: () => this.refusals.tell(run, key),
+    };
+  }
+
+  /** Accepted as long as the occurrence has a row, whoever runs it. */
+  ofOccurrence(run: RunKey, key: ReceiptKey): ReceiptScript {
+    const { store, occurrences, instanceId, keys } = this;
+    const { jobName, fireTime } = run;
+    let attempt = 0;
+    return {
+      key,
+      run: null,
+      fireTime,
+      facts: () => ({ jobName, fireTime, attempt }),
+      opening: (own) => [
+        ...(own ? [occurrences.bounding()] : []),
+        occurrences.opening(run, key, instanceId, keys.of(run, key.entity, key.effect)),
+      ],
+      async answerOf(rows, ask): Promise<ReceiptAnswer> {
+        const [found] = rows.at(-1) as [OccurrenceOpened];
+        if (found.attempt === null) return { kind: 'refused' };
+        attempt = found.attempt;
+        return found.opened ? { kind: 'opened' } : store.thereOf(await ask(store.kept(run, key)));
+      },
+      closing: (result) => store.keeping(run, key, result),
+      refused: () => new UnknownRunError(jobName, fireTime),
+    };
+  }
+}

@@ -1,0 +1,140 @@
+import { standingAmongNames, type Standing } from '../../domain/missed/backfill.js';
+import type { RunStatus } from '../../domain/runs/run.js';
+import type { JobBackfill } from '../entities/job-backfill.entity.js';
+import { standingsElsewhere } from '../jobs/other-names.js';
+import { queryOn, type Query } from '../connection/query.js';
+import { NOBODY_NAMED, recordAction } from '../operations/record-action.js';
+import type { SchedulerDatabase } from '../scheduler-database.js';
+import { inTransaction } from '../connection/transaction.js';
+import { wakeUp } from '../wake-up.js';
+
+/** A backfill as it is asked for. */
+export type NewBackfill = Pick<JobBackfill, 'jobName' | 'from' | 'to' | 'maxConcurrent' | 'beside' | 'replay' | 'total' | 'requestedBy' | 'reason'>;
+
+/** How many runs of a backfill are where. */
+export interface BackfillCounts {
+  readonly queued: number;
+  readonly running: number;
+  /** Failed or orphaned: they wait for their next attempt. */
+  readonly retrying: number;
+  readonly done: number;
+  readonly dead: number;
+  readonly cancelled: number;
+}
+
+/** A backfill with what became of it so far. */
+export type BackfillRow = JobBackfill & BackfillCounts;
+
+/** Backfills as they are asked for, and what became of them. */
+export class BackfillStore {
+  private readonly query: Query;
+
+  constructor(private readonly database: SchedulerDatabase) {
+    this.query = queryOn(database.coordination);
+  }
+
+  /** The database's clock. */
+  async now(): Promise<Date> {
+    const [row] = await this.query<{ now: Date }>('select clock_timestamp() as now');
+    return row!.now;
+  }
+
+  /** Where the occurrences that have a row stand, also under a former name, by fire time in milliseconds. Both ends are included. */
+  async standings(jobName: string, from: Date, to: Date): Promise<Map<number, Standing>> {
+    const { tables } = this.database;
+    const rows = await this.query<{ fire_time: Date; status: RunStatus; attempt: number; reason: string | null }>(
+      `select fire_time, status, attempt, reason
+       from   ${tables.jobRuns}
+       where  job_name = $1
+       and    fire_time between $2 and $3`,
+      [jobName, from.toISOString(), to.toISOString()],
+    );
+    const own = new Map(rows.map((row) => [row.fire_time.getTime(), row]));
+    const elsewhere = await standingsElsewhere(this.query, tables, jobName, from, to);
+    return new Map([...own.keys(), ...elsewhere.keys()].map((at) => [at, standingAmongNames(own.get(at), elsewhere.get(at))]));
+  }
+
+  /** Kept as what an operator did, too. @returns its id */
+  async create(asked: NewBackfill): Promise<string> {
+    const { coordination, tables } = this.database;
+    return inTransaction(coordination, async (query) => {
+      const id = await this.insert(query, asked);
+      const { jobName, from, to, total, replay, reason } = asked;
+      const details = { backfill: id, from: from.toISOString(), to: to.toISOString(), occurrences: total, replay };
+      await recordAction(query, tables, { action: 'backfill', jobName, by: asked.requestedBy ?? NOBODY_NAMED, reason, details });
+      await wakeUp(query, tables, 'jobs');
+      return id;
+    });
+  }
+
+  private async insert(query: Query, asked: NewBackfill): Promise<string> {
+    const [row] = await query<{ id: string }>(
+      `insert into ${this.database.tables.jobBackfills}
+              (job_name, range_from, range_to, fed_until, max_concurrent, beside, replay, total, requested_by, reason)
+       values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+       returning id`,
+      [
+        asked.jobName,
+        asked.from.toISOString(),
+        asked.to.toISOString(),
+        // The next fire time is always the first one later than this.
+        new Date(asked.from.getTime() - 1).toISOString(),
+        asked.maxConcurrent,
+        asked.beside,
+        asked.replay,
+        asked.total,
+        asked.requestedBy,
+        asked.reason,
+      ],
+    );
+    return row!.id;
+  }
+
+  /** The backfills that are neither finished nor cancelled, oldest first; of jobs this instance knows alone. */
+  active(jobNames: readonly string[]): Promise<{ id: string; jobName: string }[]> {
+    return this.query(
+      `select id, job_name as "jobName"
+       from   ${this.database.tables.jobBackfills}
+       where  finished_at is null
+       and    cancelled_at is null
+       and    job_name = any ($1::text[])
+       order  by created_at`,
+      [jobNames],
+    );
+  }
+
+  /** Newest first. */
+  async list(limit: number): Promise<BackfillRow[]> {
+    return this.select('order by backfill.created_at desc, backfill.id limit $1', [limit]);
+  }
+
+  async find(id: string): Promise<BackfillRow | null> {
+    // As text: an id that is no uuid is merely unknown.
+    const [row] = await this.select('where backfill.id::text = $1', [id]);
+    return row ?? null;
+  }
+
+  private select(which: string, parameters: unknown[]): Promise<BackfillRow[]> {
+    const { jobRuns, jobBackfills } = this.database.tables;
+    return this.query<BackfillRow>(
+      `select backfill.id, backfill.job_name as "jobName", backfill.range_from as "from", backfill.range_to as "to",
+              backfill.max_concurrent as "maxConcurrent", backfill.beside, backfill.replay, backfill.fed_until as "fedUntil",
+              backfill.total, backfill.fed, backfill.left_alone as "leftAlone", backfill.requested_by as "requestedBy",
+              backfill.reason, backfill.created_at as "createdAt", backfill.finished_at as "finishedAt",
+              backfill.cancelled_at as "cancelledAt", backfill.cancelled_by as "cancelledBy",
+              backfill.cancelled_reason as "cancelledReason", counted.*
+       from   ${jobBackfills} backfill
+       cross  join lateral (
+         select count(*) filter (where status = 'queued')::integer as queued,
+                count(*) filter (where status in ('running', 'fanned_out'))::integer as running,
+                count(*) filter (where status in ('failed', 'orphaned'))::integer as retrying,
+                count(*) filter (where status = 'done')::integer as done,
+                count(*) filter (where status = 'dead')::integer as dead,
+                count(*) filter (where status = 'cancelled')::integer as cancelled
+         from   ${jobRuns} run
+         where  run.backfill_id = backfill.id) counted
+       ${which}`,
+      parameters,
+    );
+  }
+}

@@ -1,0 +1,86 @@
+import pg from 'pg';
+import type { PostgresConnection } from '../../options/scheduler-options.js';
+
+/** Options of pg's `Client`. Its types are not everybody's dependency, so they are not named here. */
+export type ClientOptions = Record<string, unknown>;
+
+/** A connection's settings as plain values that can cross to a thread. The password may be made anew by a function. */
+export interface ConnectionSettings {
+  readonly config: ClientOptions;
+  /** Set when the application gives the password by a function. */
+  readonly password: (() => string | Promise<string>) | null;
+  /** The options that are left out because they are functions, which can't cross: `ssl.checkServerIdentity`. */
+  readonly functions: readonly string[];
+}
+
+/** For how long a connection is waited for, in milliseconds, unless the application says so. */
+export const CONNECT_TIMEOUT_MS = 10_000;
+
+/** What TypeORM would connect with, for a connection outside its pools. */
+export function connectionSettings(connection: PostgresConnection, applicationName: string): ConnectionSettings {
+  const main = connection.replication?.master ?? connection;
+  const { password } = main;
+  const functions: string[] = [];
+  const config = {
+    connectionString: main.url,
+    host: main.host,
+    port: main.port,
+    user: main.username,
+    password: typeof password === 'function' ? undefined : password,
+    database: main.database,
+    ssl: plain(main.ssl, 'ssl', functions),
+    connectionTimeoutMillis: connection.connectTimeoutMS ?? CONNECT_TIMEOUT_MS,
+    keepAlive: true,
+    // As in TypeORM, these come last.
+    ...(plain(connection.extra, 'extra', functions) as object | undefined),
+    application_name: applicationName,
+  };
+  return { config: plain(config, '', []) as ClientOptions, password: typeof password === 'function' ? password : null, functions };
+}
+
+/** Without what is undefined (pg would take it over the url's) and without functions, whose names are noted. */
+function plain(value: unknown, path: string, functions: string[]): unknown {
+  if (value instanceof Uint8Array) return new Uint8Array(value);
+  if (Array.isArray(value)) return value.map((entry, index) => plain(entry, `${path}[${index}]`, functions));
+  if (typeof value !== 'object' || value === null) return value;
+  // Not Object.entries: pg's pool hides `ssl.key` from what lists an object.
+  return Object.fromEntries(
+    Object.getOwnPropertyNames(value).flatMap((name) => {
+      const entry = (value as Record<string, unknown>)[name];
+      if (typeof entry === 'function') functions.push(`${path}.${name}`);
+      return entry === undefined || typeof entry === 'function' ? [] : [[name, plain(entry, `${path}.${name}`, functions)]];
+    }),
+  );
+}
+
+type TypeParser = (text: string) => unknown;
+
+/** By the type's number in PostgreSQL: what this library reads. */
+const PARSERS: Record<number, TypeParser> = {
+  16: (text) => text === 't',
+  19: String,
+  20: String,
+  21: Number,
+  23: Number,
+  25: String,
+  26: Number,
+  114: (text) => JSON.parse(text) as unknown,
+  700: Number,
+  701: Number,
+  1184: instant,
+  3802: (text) => JSON.parse(text) as unknown,
+};
+
+/**
+ * How this library's own connections read values: as pg does by itself. Many applications change that for their whole
+ * process (`pg.types.setTypeParser`), and a scheduler that gets text for an instant can't tell the time.
+ */
+export const OWN_TYPES = {
+  getTypeParser: (oid: number, format?: 'text' | 'binary'): TypeParser =>
+    (format !== 'binary' && PARSERS[oid]) || (pg.types.getTypeParser(oid, format ?? 'text') as TypeParser),
+};
+
+/** `2026-01-31 09:00:00.123456+05:30`; the offset's minutes are left out when they are zero. */
+function instant(text: string): Date {
+  return new Date(text.replace(' ', 'T').replace(/([+-]\d\d)$/, '$1:00'));
+}

@@ -1,0 +1,81 @@
+import type { Client } from 'pg';
+import { DataSource, type MigrationInterface } from 'typeorm';
+import { DatabaseConnectionError } from '../../errors/database-connection.error.js';
+import type { ResolvedSchedulerOptions } from '../../options/resolve-options.js';
+import type { PostgresConnection } from '../../options/scheduler-options.js';
+import { breakConnection } from './break-connection.js';
+import { CONNECT_TIMEOUT_MS, OWN_TYPES } from './client-config.js';
+import { JobAction } from '../entities/job-action.entity.js';
+import { JobBackfill } from '../entities/job-backfill.entity.js';
+import { JobFlag } from '../entities/job-flag.entity.js';
+import { JobInstance } from '../entities/job-instance.entity.js';
+import { JobPage } from '../entities/job-page.entity.js';
+import { JobRun } from '../entities/job-run.entity.js';
+import { JobSchedule } from '../entities/job-schedule.entity.js';
+import { clientWithPatience } from './patient-client.js';
+import { Receipt } from '../entities/receipt.entity.js';
+
+/** What `migrations` of a TypeORM data source takes. */
+export type MigrationClass = new () => MigrationInterface;
+
+const ENTITIES = [JobSchedule, JobRun, JobPage, Receipt, JobBackfill, JobInstance, JobAction, JobFlag];
+
+/** By their pool, also those that still connect: a claim whose answer came after the end would start a handler. */
+const connections = new WeakMap<DataSource, Set<Client>>();
+
+/** Longer than any statement of this library takes, in milliseconds. */
+const MOST_PATIENCE_MS = 15_000;
+
+/** Claims, completes, reaps: small, impatient, and with the entities of this library alone. */
+export function coordinationSource(connection: PostgresConnection, options: ResolvedSchedulerOptions, migrations: MigrationClass[]): DataSource {
+  const open = new Set<Client>();
+  const source = new DataSource({
+    ...own(connection, options.poolSize, { Client: clientWithPatience(MOST_PATIENCE_MS, open), types: OWN_TYPES }),
+    schema: options.schema,
+    entities: ENTITIES,
+    migrations,
+    migrationsTableName: 'distributed_cron_migrations',
+  });
+  connections.set(source, open);
+  return source;
+}
+
+/** Breaks the source's connections, so that nobody waits any longer for a database that does not answer. */
+export function abandonConnections(source: DataSource): void {
+  const why = new Error('The scheduler has stopped, and waits no longer for the database');
+  for (const client of connections.get(source) ?? []) breakConnection(client, why);
+}
+
+/** Holds receipts and what the application writes with them. */
+export function receiptSource(connection: PostgresConnection, options: ResolvedSchedulerOptions): DataSource {
+  return new DataSource({ ...own(connection, options.receiptPoolSize), entities: connection.entities ?? [] });
+}
+
+/** @throws DatabaseConnectionError when the application has not initialized it */
+export function applicationSource(dataSource: DataSource): DataSource {
+  if (!dataSource.isInitialized) {
+    throw new DatabaseConnectionError('forRoot({ dataSource })', new Error('the data source is not initialized; initialize it before the application starts'));
+  }
+  return dataSource;
+}
+
+/** The given settings for a pool of this module: nothing of the application's schema work comes along. */
+function own(connection: PostgresConnection, poolSize: number, extra: object = {}) {
+  return {
+    ...connection,
+    type: 'postgres' as const,
+    name: undefined,
+    synchronize: false,
+    dropSchema: false,
+    migrationsRun: false,
+    migrations: [],
+    subscribers: [],
+    cache: false,
+    logging: false as const,
+    poolSize,
+    applicationName: connection.applicationName ?? 'nestjs-distributed-cron',
+    connectTimeoutMS: connection.connectTimeoutMS ?? CONNECT_TIMEOUT_MS,
+    poolErrorHandler: () => {},
+    extra: { keepAlive: true, ...connection.extra, max: poolSize, allowExitOnIdle: true, ...extra },
+  };
+}

@@ -1,0 +1,111 @@
+import type { OwnedRun } from '../../domain/runs/run.js';
+import type { Ending, WrittenEnd } from './job-run.store.js';
+import { inOnePreparedMessage } from '../connection/one-message.js';
+import type { SchedulerDatabase } from '../scheduler-database.js';
+import type { Tables } from '../tables.js';
+import { wakingUp } from '../wake-up.js';
+
+/** How one attempt ended. */
+export interface RunEnd {
+  readonly run: OwnedRun;
+  /** Null when it completed. */
+  readonly ending: Ending | null;
+}
+
+/** What became of one end of several. */
+export type EndAnswer =
+  | { readonly kind: 'written'; readonly end: WrittenEnd }
+  /** The row is held by somebody: ours still, and not written. To be written by itself. */
+  | { readonly kind: 'held' }
+  /** The run is no longer ours. */
+  | { readonly kind: 'refused' };
+
+/** Ends several attempts in one statement, each behind its own fence: the rules are those of `JobRunStore`, and so are the wake-ups. */
+export class RunEndsStore {
+  constructor(private readonly database: SchedulerDatabase) {}
+
+  /**
+   * A row that somebody else holds is passed over, so that it does not hold up the others; for that reason, too, two such
+   * statements never wait for each other crosswise.
+   * @returns an answer for each, in the order they were given
+   */
+  async endAll(ends: readonly RunEnd[]): Promise<EndAnswer[]> {
+    const given = ends.map(({ run, ending }, place) => ({ place, ...fence(run), ...(ending ?? COMPLETED) }));
+    const rows = await inOnePreparedMessage<EndedRow>(this.database.coordination, [
+      { name: 'end_all', sql: ([given]) => endAll(this.database.tables, given!), values: [given] },
+    ]);
+    const found = new Map(rows.map((row) => [row.place, row]));
+    return ends.map((_, place) => answerOf(found.get(place)));
+  }
+}
+
+interface EndedRow {
+  readonly place: number;
+  /** Null when the row was passed over. */
+  readonly status: WrittenEnd['status'] | null;
+  readonly reason: string | null;
+}
+
+/** @param given SQL for a jsonb array of the fences and how each attempt ended */
+function endAll(tables: Tables, given: string): string {
+  const { jobRuns } = tables;
+  return `
+     with given as materialized (
+       select *
+       from   jsonb_to_recordset(${given}) as given (place integer, "jobName" text, "fireTime" timestamptz, attempt integer, "instanceId" text,
+                                               status text, reason text, error jsonb, "retryInMs" double precision, releases integer)
+     ),
+     ours as (
+       select given.place
+       from   given
+       join   ${jobRuns} run on run.job_name = given."jobName" and run.fire_time = given."fireTime"
+       where  run.status = 'running'
+       and    run.attempt = given.attempt
+       and    run.claimed_by = given."instanceId"
+       and    run.lease_until > clock_timestamp()
+     ),
+     free as (
+       select given.*
+       from   ${jobRuns} run
+       join   given on given."jobName" = run.job_name and given."fireTime" = run.fire_time
+       where  run.status = 'running'
+       and    run.attempt = given.attempt
+       and    run.claimed_by = given."instanceId"
+       and    run.lease_until > clock_timestamp()
+       for    no key update of run skip locked
+     ),
+     ended as (
+       update ${jobRuns} run
+       set    status = case when free.status = 'done' or run.cancel_requested_at is null then free.status else 'cancelled' end,
+              reason = case when free.status = 'done' then run.reason
+                            when run.cancel_requested_at is null then free.reason
+                            else coalesce(run.cancel_reason, free.reason) end,
+              error = case when free.status = 'done' then run.error else free.error end,
+              finished_at = clock_timestamp(),
+              next_attempt_at = case when free.status <> 'done' and run.cancel_requested_at is null
+                                     then clock_timestamp() + free."retryInMs" * interval '1 millisecond' end,
+              releases = run.releases + free.releases
+       from   free
+       where  run.job_name = free."jobName"
+       and    run.fire_time = free."fireTime"
+       and    run.status = 'running'
+       and    run.attempt = free.attempt
+       and    run.claimed_by = free."instanceId"
+       and    run.lease_until > clock_timestamp()
+       returning free.place, run.status, run.reason
+     )
+     select ours.place, ended.status, ended.reason, case when ended.status = 'queued' then ${wakingUp(tables, 'runs')} end
+     from   ours
+     left   join ended on ended.place = ours.place`;
+}
+
+const COMPLETED = { status: 'done', reason: null, error: null, retryInMs: null, releases: 0 };
+
+function fence({ jobName, fireTime, attempt, instanceId }: OwnedRun) {
+  return { jobName, fireTime: fireTime.toISOString(), attempt, instanceId };
+}
+
+function answerOf(row: EndedRow | undefined): EndAnswer {
+  if (!row) return { kind: 'refused' };
+  return row.status === null ? { kind: 'held' } : { kind: 'written', end: { status: row.status, reason: row.reason } };
+}

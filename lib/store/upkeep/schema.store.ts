@@ -1,0 +1,42 @@
+import { MigrationExecutor } from 'typeorm';
+import { MissingTablesError } from '../../errors/missing-tables.error.js';
+import { UnreadableDatesError } from '../../errors/unreadable-dates.error.js';
+import type { SchedulerDatabase } from '../scheduler-database.js';
+import { ensureSchema } from '../tables.js';
+import { inTransaction, lockName } from '../connection/transaction.js';
+
+const TABLES = ['job_schedule', 'job_runs', 'receipts', 'receipt_secret', 'job_backfills', 'job_instances', 'job_actions', 'job_flags', 'job_alerts'];
+
+/** Creates the tables, or makes sure that somebody has. */
+export class SchemaStore {
+  constructor(private readonly database: SchedulerDatabase) {}
+
+  /**
+   * Runs what is pending of the library's migrations. TypeORM lets two replicas that boot together both create the same
+   * table, so everything happens in one transaction behind one lock: the first migrates, the others wait and find it done.
+   */
+  async migrate(): Promise<void> {
+    const { coordination, tables } = this.database;
+    await inTransaction(coordination, async (query, queryRunner) => {
+      await lockName(query, `nestjs-distributed-cron:migrate:${tables.schema}`);
+      await ensureSchema(queryRunner, tables.schema);
+      const executor = new MigrationExecutor(coordination, queryRunner);
+      executor.transaction = 'none';
+      await executor.executePendingMigrations();
+    });
+  }
+
+  /** @throws MissingTablesError that names what is missing, UnreadableDatesError where the server writes dates its own way */
+  async verify(): Promise<void> {
+    const { coordination, tables } = this.database;
+    const [{ style }] = (await coordination.query(`select current_setting('DateStyle') as style`)) as [{ style: string }];
+    if (!style.startsWith('ISO')) throw new UnreadableDatesError(style);
+    const missing: { name: string }[] = await coordination.query(
+      `select name
+       from   unnest($1::text[], $2::text[]) as wanted (name, qualified)
+       where  to_regclass(qualified) is null`,
+      [TABLES, TABLES.map((name) => tables.qualify(name))],
+    );
+    if (missing.length > 0) throw new MissingTablesError(tables.schema, missing.map((table) => table.name));
+  }
+}
