@@ -8,7 +8,7 @@ import { Pulse } from '../../lib/execution/heartbeat/pulse.js';
 import { WakeUpEar } from '../../lib/execution/heartbeat/wake-up-ear.js';
 import { connectionSettings } from '../../lib/store/connection/client-config.js';
 import { Tables } from '../../lib/store/tables.js';
-import { wakeUpChannel } from '../../lib/store/wake-up.js';
+import { wakeUpChannel } from '../../lib/store/wake-up-channel.js';
 import { eventually } from '../cluster/harness/eventually.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { Wire } from '../support/wire.js';
