@@ -77,7 +77,7 @@ export class PageExecutor {
   /** @returns what the handler threw, in a list; an empty one when it returned */
   private async handle(run: InFlightRun, owned: OwnedPage, job: RegisteredJob, { handler }: PageHandler): Promise<unknown[]> {
     try {
-      await this.context.enter(run, () => handler(this.cronRun(run, job), { id: owned.page, data: owned.data ?? undefined }));
+      await this.context.enter(run, this.cronRun(run, job), (cronRun) => handler(cronRun, { id: owned.page, data: owned.data ?? undefined }));
       await run.end();
       return [];
     } catch (thrown) {
@@ -97,7 +97,7 @@ export class PageExecutor {
       },
       attempt,
       trigger,
-      data: definition.data,
+      data: run.owned.data ?? definition.data,
       signal: run.signal,
       secret: this.keys.secret,
       leaseUntil: () => run.leaseUntil,
@@ -107,6 +107,6 @@ export class PageExecutor {
 
 function inFlight(owned: OwnedPage, { definition }: RegisteredJob, { policies }: PageHandler): InFlightRun {
   const lease = { leaseMs: Infinity, leaseUntil: NEVER, leaseDeadline: Infinity, beside: false };
-  return new InFlightRun({ ...owned, ...lease }, { ...definition, budgetMs: null, timeoutMs: policies.timeoutMs });
+  return new InFlightRun({ ...owned, data: owned.runData ?? undefined, ...lease }, { ...definition, budgetMs: null, timeoutMs: policies.timeoutMs });
 }
 
