@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
-import type { Job, Queue, Worker } from 'bullmq';
+import type { Job, Queue } from 'bullmq';
 import { pageTicket, type PageTicket } from '../domain/effects/page.js';
 import type { PageQueue, PageQueueContext, PageWork, PageWorker } from '../domain/effects/page-queue.js';
 import { postgresBackend, redisBackend, type BullMqBackend } from './bullmq-backend.js';
 import { readBullMqOptions, type BullMqOptions, type ResolvedBullMqOptions } from './bullmq-options.js';
+import { LastingWorker } from './lasting-worker.js';
 
 /** What BullMQ carries of a page. */
 interface Carried {
@@ -20,14 +20,11 @@ interface Carried {
  */
 const JOB = { attempts: 1_000_000, backoff: { type: 'fixed', delay: 2_000 }, removeOnComplete: true, removeOnFail: true } as const;
 
-/** How soon an idle worker has paused, in milliseconds. */
-const IDLE_WITHIN_MS = 500;
-
 /** Carries pages by BullMQ, on its PostgreSQL backend or on Redis; each job of the scheduler has a queue of its own. */
 export class BullMqPageQueue implements PageQueue {
   private readonly options: ResolvedBullMqOptions;
   private readonly queues = new Map<string, Queue>();
-  private readonly workers = new Set<Worker>();
+  private readonly workers = new Set<LastingWorker>();
   private context: PageQueueContext | null = null;
   private backend: BullMqBackend | null = null;
 
@@ -53,18 +50,19 @@ export class BullMqPageQueue implements PageQueue {
 
   work(jobName: string, work: PageWork, { concurrency }: { readonly concurrency: number }): PageWorker {
     const { redeliverAfterMs } = this.options;
-    const worker = this.opened.backend.worker(this.nameOf(jobName), (job: Job) => work(ticketOf(job.data as Carried)), {
-      concurrency,
-      lockDuration: redeliverAfterMs,
-      stalledInterval: redeliverAfterMs,
+    const worker = new LastingWorker(() => {
+      const made = this.opened.backend.worker(this.nameOf(jobName), (job: Job) => work(ticketOf(job.data as Carried)), {
+        concurrency,
+        lockDuration: redeliverAfterMs,
+        stalledInterval: redeliverAfterMs,
+      });
+      made.on('error', (error) => this.context?.failed(error));
+      return made;
     });
-    worker.on('error', (error) => this.context?.failed(error));
     this.workers.add(worker);
     return {
       stop: async () => {
-        // Not `close`, which could not be hurried any more.
-        await worker.pause();
-        await worker.close();
+        await worker.stop();
         this.workers.delete(worker);
       },
     };
@@ -74,7 +72,7 @@ export class BullMqPageQueue implements PageQueue {
     const [workers, queues] = [[...this.workers], [...this.queues.values()]];
     this.workers.clear();
     this.queues.clear();
-    await Promise.allSettled([...workers.map(letGo), ...queues.map((queue) => queue.close())]);
+    await Promise.allSettled([...workers.map((worker) => worker.letGo()), ...queues.map((queue) => queue.close())]);
   }
 
   private queueOf(jobName: string): Queue {
@@ -83,7 +81,14 @@ export class BullMqPageQueue implements PageQueue {
     const queue = this.opened.backend.queue(this.nameOf(jobName));
     queue.on('error', (error) => this.context?.failed(error));
     this.queues.set(jobName, queue);
+    queue.waitUntilReady().catch(() => this.forget(jobName, queue));
     return queue;
+  }
+
+  /** A queue whose database was not there at its beginning never works: the next tickets are given to another. */
+  private async forget(jobName: string, queue: Queue): Promise<void> {
+    if (this.queues.get(jobName) === queue) this.queues.delete(jobName);
+    await queue.close().catch(() => {});
   }
 
   private get opened(): { backend: BullMqBackend; context: PageQueueContext } {
@@ -97,12 +102,6 @@ export class BullMqPageQueue implements PageQueue {
     const hash = createHash('sha256').update(JSON.stringify([this.opened.context.schema, jobName])).digest('hex').slice(0, 12);
     return `${jobName.replaceAll(/[^A-Za-z0-9_-]+/g, '-').slice(0, 40)}-${hash}`;
   }
-}
-
-/** Paused first: closed while it waits for a job, it would leave a timer behind that keeps the process alive. One that has a job is not waited for. */
-async function letGo(worker: Worker): Promise<void> {
-  await Promise.race([worker.pause(), sleep(IDLE_WITHIN_MS, undefined, { ref: false })]);
-  await worker.close(true);
 }
 
 function ticketOf({ jobName, fireTime, page, ticket }: Carried): PageTicket {
