@@ -62,6 +62,7 @@ export function requireUnderWay(what: string, run: InFlightRun): void {
 
 function requireNotEnded(what: string, run: InFlightRun): InFlightRun {
   if (run.ended) throw new AfterRunError(what, run.owned);
+  if (run.settled && run.handedOver) throw new AfterRunError(what, run.owned, 'release');
   if (run.settled || run.completing) throw new AfterRunError(what, run.owned, 'completion');
   return run;
 }

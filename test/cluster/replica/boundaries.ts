@@ -99,7 +99,7 @@ export class Boundaries {
 export async function watchBoundaries(app: INestApplicationContext): Promise<void> {
   const boundaries = app.get(Boundaries);
   if (!boundaries.isWatched) return;
-  const claims = await ownClass('store/claim.store', 'ClaimStore');
+  const claims = await ownClass('store/runs/claim.store', 'ClaimStore');
   const ends = await ownClass('execution/end-writer', 'EndWriter');
 
   around(app.get(claims), 'claimDue', {
