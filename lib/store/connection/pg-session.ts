@@ -90,6 +90,12 @@ export async function preparedOn(client: PgSession, statements: readonly Prepara
   return statements.map(({ name }) => (values) => `execute ${nameOf(name)}${inBrackets(values)}`);
 }
 
+/** Whatever the session still knows of them: all are prepared anew. Nothing else is prepared on connections of this library. */
+export async function forgetPrepared(client: PgSession): Promise<void> {
+  prepared.delete(client);
+  await client.query('deallocate all');
+}
+
 function nameOf(name: string): string {
   return `"nestjs-distributed-cron ${name}"`;
 }
