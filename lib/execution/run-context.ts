@@ -70,7 +70,7 @@ export function requireUnderWay(what: string, run: InFlightRun): void {
 
 function requireNotEnded(what: string, run: InFlightRun): InFlightRun {
   if (run.ended) throw new AfterRunError(what, run.owned);
-  // What was handed over is refused by the database, as what was taken over is.
-  if ((run.settled && !run.handedOver) || run.completing) throw new AfterRunError(what, run.owned, 'completion');
+  if (run.settled && run.handedOver) throw new AfterRunError(what, run.owned, 'release');
+  if (run.settled || run.completing) throw new AfterRunError(what, run.owned, 'completion');
   return run;
 }
