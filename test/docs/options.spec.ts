@@ -27,7 +27,7 @@ function told(byDefault: unknown, ms: boolean): string {
 }
 
 const COUNTS = ['queueLimit', 'maxCatchUp', 'maxAttempts', 'maxConcurrentRuns', 'poolSize', 'receiptPoolSize'];
-const simple = (table: Record<string, { byDefault?: unknown }>) =>
+const simple = (table: Record<string, { rule: unknown; byDefault?: unknown }>) =>
   Object.entries(table).filter(([, { byDefault }]) => ['number', 'string', 'boolean'].includes(typeof byDefault)).map(([name, { byDefault }]) => [name, told(byDefault, typeof byDefault === 'number' && !COUNTS.includes(name))]);
 
 describe('docs/options.md', () => {
