@@ -10,6 +10,7 @@ import { SchedulerEvents } from '../events/scheduler-events.js';
 import { DatabaseTime } from '../runtime/database-time.js';
 import { monotonicNow } from '../runtime/monotonic.js';
 import { CronRun } from '../domain/runs/cron-run.js';
+import { cronRunFacts } from './cron-run-facts.js';
 import { HandOver } from './hand-over.js';
 import { HeartbeatService } from './heartbeat/heartbeat.service.js';
 import { IdempotencyKeys } from './receipts/idempotency-keys.js';
@@ -123,20 +124,8 @@ export class ExecutorService {
   }
 
   private cronRun(run: InFlightRun, { definition }: RegisteredJob): CronRun {
-    const { jobName, fireTime, attempt, trigger } = run.owned;
     return new CronRun({
-      jobName,
-      fireTime,
-      previousFireTime: () => {
-        const previous = definition.schedule.previousBefore(fireTime.getTime());
-        return previous === null ? null : new Date(previous);
-      },
-      attempt,
-      trigger,
-      data: run.owned.data ?? definition.data,
-      signal: run.signal,
-      secret: this.keys.secret,
-      leaseUntil: () => run.leaseUntil,
+      ...cronRunFacts(run, definition, this.keys.secret),
       release: (reason) => this.handOver.release(run, reason),
       steps: this.steps.of(run),
     });

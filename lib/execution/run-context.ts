@@ -62,6 +62,7 @@ export function requireUnderWay(what: string, run: InFlightRun): void {
 
 function requireNotEnded(what: string, run: InFlightRun): InFlightRun {
   if (run.ended) throw new AfterRunError(what, run.owned);
-  if (run.settled || run.completing) throw new AfterRunError(what, run.owned, 'completion');
+  // What was handed over is refused by the database, as what was taken over is.
+  if ((run.settled && !run.handedOver) || run.completing) throw new AfterRunError(what, run.owned, 'completion');
   return run;
 }

@@ -1,5 +1,5 @@
 import type { QueryRunner } from 'typeorm';
-import { wakeUpChannel } from './wake-up.js';
+import { wakeUpChannel } from './wake-up-channel.js';
 
 /** The qualified, quoted names of the library's tables in one schema. */
 export class Tables {

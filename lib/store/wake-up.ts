@@ -1,11 +1,5 @@
-import { createHash } from 'node:crypto';
 import type { Query } from './connection/query.js';
 import type { Tables } from './tables.js';
-
-/** The channel of all instances on one schema: a name that fits (63 bytes), and needs no quotes, whatever the schema's is. */
-export function wakeUpChannel(schema: string): string {
-  return `nestjs_distributed_cron_${createHash('sha256').update(schema).digest('hex').slice(0, 16)}`;
-}
 
 /**
  * SQL that has every instance look at once, when the transaction commits. A hint, that may be lost: they look at their next

@@ -2,9 +2,9 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Cluster, type ReplicaPlan } from './harness/cluster.js';
 import { eventually } from './harness/eventually.js';
 
-/** Every even second, and every odd one: a fire time says by which version it was made. */
-const OLD: ReplicaPlan = { jobs: [{ name: 'job', cron: '*/2 * * * * *', steps: [{ effect: 'job' }] }] };
-const NEW: ReplicaPlan = { jobs: [{ name: 'job', cron: '1-59/2 * * * * *', steps: [{ effect: 'job' }] }] };
+/** Every even second, and every odd one: a fire time says by which version it was made. With a receipt: a kill may hit between effect and end. */
+const OLD: ReplicaPlan = { jobs: [{ name: 'job', cron: '*/2 * * * * *', steps: [{ receipt: 'job' }] }] };
+const NEW: ReplicaPlan = { jobs: [{ name: 'job', cron: '1-59/2 * * * * *', steps: [{ receipt: 'job' }] }] };
 
 /** Two versions of one job's expression, side by side. */
 describe('a rolling deploy', () => {

@@ -19,7 +19,7 @@ class Invoices {
 
   @DistributedCron('* * * * * *', { name: 'invoices', maxAttempts: 2, backoff: 50, overlap: 'allow' })
   async run({ attempt }: CronRun) {
-    await this.receipts.once('4711', () => {});
+    await this.receipts.once('4711', (manager) => manager.query('select').then(() => {}));
     if (attempt === 1) throw new Error('after the receipt');
   }
 }

@@ -13,7 +13,7 @@ import {
   type DistributedCronOptions,
   type DistributedSchedulerOptions,
 } from '../../lib/index.js';
-import { wakeUpChannel } from '../../lib/store/wake-up.js';
+import { wakeUpChannel } from '../../lib/store/wake-up-channel.js';
 import { eventually } from '../cluster/harness/eventually.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { closeApps, nextEvent, nextRun, startApp } from './support/apps.js';

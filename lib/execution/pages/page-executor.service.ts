@@ -8,6 +8,7 @@ import type { PageTicket } from '../../domain/effects/page.js';
 import { SchedulerEvents } from '../../events/scheduler-events.js';
 import { monotonicNow } from '../../runtime/monotonic.js';
 import { PageAttemptStore, type OwnedPage } from '../../store/pages/page-attempt.store.js';
+import { cronRunFacts } from '../cron-run-facts.js';
 import { IdempotencyKeys } from '../receipts/idempotency-keys.js';
 import { InFlightRun } from '../in-flight-runs.js';
 import { PageEndings } from './page-endings.service.js';
@@ -86,22 +87,9 @@ export class PageExecutor {
     }
   }
 
+  /** `data` of the run is its page's, and goes with that. */
   private cronRun(run: InFlightRun, { definition }: RegisteredJob): CronRun {
-    const { jobName, fireTime, attempt, trigger } = run.owned;
-    return new CronRun({
-      jobName,
-      fireTime,
-      previousFireTime: () => {
-        const previous = definition.schedule.previousBefore(fireTime.getTime());
-        return previous === null ? null : new Date(previous);
-      },
-      attempt,
-      trigger,
-      data: definition.data,
-      signal: run.signal,
-      secret: this.keys.secret,
-      leaseUntil: () => run.leaseUntil,
-    });
+    return new CronRun({ ...cronRunFacts(run, definition, this.keys.secret), data: definition.data });
   }
 }
 

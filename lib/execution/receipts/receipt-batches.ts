@@ -77,11 +77,14 @@ export class ReceiptBatches {
   private async attempt<Item>(work: BatchWork<Item>, entries: ReadonlyMap<string, Item>): Promise<{ applied: number } | { error: unknown }> {
     const { run } = work;
     let thrown: unknown;
+    // TypeORM lets go of a connection that broke, and says no more than that when it is asked again.
+    let broken = false;
     const effect: BatchEffect<Item> = async (items, manager) => {
       try {
         await work.effect(items, manager);
       } catch (error) {
         thrown = error;
+        broken = manager.queryRunner?.isReleased ?? false;
         throw error;
       }
     };
@@ -90,7 +93,7 @@ export class ReceiptBatches {
       return { applied: await run.whileOurs(this.partitions.makingSure(() => [run.owned.fireTime], () => againOnConflict(run, transact))) };
     } catch (error) {
       if (isRefusedClose(error)) throw this.refusals.tell(run, { entity: firstOf(entries), effect: work.name });
-      if (run.signal.aborted || isGone(error, thrown)) throw error;
+      if (run.signal.aborted || broken || isGone(error, thrown)) throw error;
       return { error };
     }
   }

@@ -1,6 +1,6 @@
 import { pageTicket, type PageProgress, type PageTicket } from '../../domain/effects/page.js';
 import type { OwnedRun, RunKey } from '../../domain/runs/run.js';
-import { fenceOf } from '../runs/fence.js';
+import { fenceOf, IS_OURS } from '../runs/fence.js';
 import { pageProgress } from './page-progress.js';
 import type { PartitionStore } from '../upkeep/partition.store.js';
 import { queryOn, type Query } from '../connection/query.js';
@@ -36,12 +36,7 @@ export class PageStore {
           `with owned as materialized (
              select job_name, fire_time
              from   ${jobRuns}
-             where  job_name = $1
-             and    fire_time = $2
-             and    status = 'running'
-             and    attempt = $3
-             and    claimed_by = $4
-             and    lease_until > clock_timestamp()
+             where  ${IS_OURS}
              for    key share
            ),
            added as (

@@ -1,6 +1,6 @@
 import type { OwnedRun, RunKey, RunStatus } from '../../domain/runs/run.js';
 import type { StoredError } from '../../domain/runs/stored-error.js';
-import { fenceOf } from './fence.js';
+import { fenceOf, IS_OURS } from './fence.js';
 import { queryOn, type Query } from '../connection/query.js';
 import type { SchedulerDatabase } from '../scheduler-database.js';
 import { wakingUp } from '../wake-up.js';
@@ -49,12 +49,7 @@ export class JobRunStore {
       `update ${this.database.tables.jobRuns}
        set    status = 'done',
               finished_at = clock_timestamp()
-       where  job_name = $1
-       and    fire_time = $2
-       and    status = 'running'
-       and    attempt = $3
-       and    claimed_by = $4
-       and    lease_until > clock_timestamp()
+       where  ${IS_OURS}
        returning status, reason`,
       fenceOf(run),
     );
@@ -75,12 +70,7 @@ export class JobRunStore {
               finished_at = clock_timestamp(),
               next_attempt_at = case when cancel_requested_at is null then clock_timestamp() + $8 * interval '1 millisecond' end,
               releases = releases + $9
-       where  job_name = $1
-       and    fire_time = $2
-       and    status = 'running'
-       and    attempt = $3
-       and    claimed_by = $4
-       and    lease_until > clock_timestamp()
+       where  ${IS_OURS}
        returning status, reason, case when status = 'queued' then ${wakingUp(this.database.tables, 'runs')} end`,
       [...fenceOf(run), ending.status, ending.reason, ending.error && JSON.stringify(ending.error), ending.retryInMs, ending.releases],
     );

@@ -1,6 +1,6 @@
 import type { EntityManager } from 'typeorm';
 import type { OwnedRun, SavedCheckpoint } from '../../domain/runs/run.js';
-import { fenceOf } from './fence.js';
+import { fenceOf, IS_OURS } from './fence.js';
 import { queryOn, type Query } from '../connection/query.js';
 import { receiptLockKey } from '../receipts/receipt-lock.js';
 import type { SchedulerDatabase } from '../scheduler-database.js';
@@ -24,12 +24,7 @@ export class StepStore {
     const saved = await this.on(manager)(
       `update ${this.database.tables.jobRuns}
        set    checkpoint = $5::jsonb
-       where  job_name = $1
-       and    fire_time = $2
-       and    status = 'running'
-       and    attempt = $3
-       and    claimed_by = $4
-       and    lease_until > clock_timestamp()
+       where  ${IS_OURS}
        returning 1`,
       [...fenceOf(run), json],
     );
@@ -44,12 +39,7 @@ export class StepStore {
     const [row] = await this.query<{ kept: boolean; value: unknown }>(
       `select checkpoint is not null as kept, checkpoint as value
        from   ${this.database.tables.jobRuns}
-       where  job_name = $1
-       and    fire_time = $2
-       and    status = 'running'
-       and    attempt = $3
-       and    claimed_by = $4
-       and    lease_until > clock_timestamp()
+       where  ${IS_OURS}
        for    no key update`,
       fenceOf(run),
     );
@@ -70,12 +60,7 @@ export class StepStore {
     const owned = await this.on(manager)(
       `select pg_advisory_xact_lock_shared(${receiptLockKey(this.database.tables.schema, 'job_name', 'fire_time', 'attempt')})
        from   ${this.database.tables.jobRuns}
-       where  job_name = $1
-       and    fire_time = $2
-       and    status = 'running'
-       and    attempt = $3
-       and    claimed_by = $4
-       and    lease_until > clock_timestamp()`,
+       where  ${IS_OURS}`,
       fenceOf(run),
     );
     return owned.length === 1;
@@ -89,12 +74,7 @@ export class StepStore {
     const owned = await this.on(manager)(
       `select
        from   ${this.database.tables.jobRuns}
-       where  job_name = $1
-       and    fire_time = $2
-       and    status = 'running'
-       and    attempt = $3
-       and    claimed_by = $4
-       and    lease_until > clock_timestamp()
+       where  ${IS_OURS}
        for    key share`,
       fenceOf(run),
     );
@@ -112,12 +92,7 @@ export class StepStore {
        set    status = 'done',
               finished_at = clock_timestamp(),
               checkpoint = coalesce($5::jsonb, checkpoint)
-       where  job_name = $1
-       and    fire_time = $2
-       and    status = 'running'
-       and    attempt = $3
-       and    claimed_by = $4
-       and    lease_until > clock_timestamp()
+       where  ${IS_OURS}
        returning 1`,
       [...fenceOf(run), json],
     );
