@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { parseArgs, type ParseArgsConfig } from 'node:util';
 import type { DeliveredTime } from '../domain/delivery.js';
 import { readInstant, timeOfKubernetesJob } from '../domain/planned-time.js';
+import { unknownOption } from '../domain/unknown-option.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import { problemsOfData } from '../options/run-time-job.js';
 import { duration, schemaName, text, type Rule } from '../options/option-rules.js';
@@ -108,8 +109,14 @@ function parsed(args: readonly string[]) {
   try {
     return parseArgs({ args: [...args], options: OPTIONS, allowPositionals: true });
   } catch (error) {
-    throw new InvalidOptionsError([(error as Error).message, 'See nestjs-distributed-cron --help.']);
+    throw new InvalidOptionsError([wrongUse(error as Error & { code?: string }), 'See nestjs-distributed-cron --help.']);
   }
+}
+
+/** Node's words, but for its advice on arguments that begin with a dash: here none does. */
+function wrongUse({ code, message }: Error & { code?: string }): string {
+  const [, option] = (code === 'ERR_PARSE_ARGS_UNKNOWN_OPTION' && /^Unknown option '(--?[^']+)'/.exec(message)) || [];
+  return option === undefined ? message : unknownOption(option, Object.keys(OPTIONS).map((name) => `--${name}`));
 }
 
 const fireTime: Rule<number | null> = (given) => {

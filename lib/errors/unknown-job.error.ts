@@ -1,7 +1,7 @@
 import { SchedulerError } from './scheduler.error.js';
 
 const WHY = {
-  missing: (name: string) => `There is no job "${name}".`,
+  missing: (name: string, nearest: string | null) => `There is no job "${name}"${nearest === null ? '.' : `; did you mean "${nearest}"?`}`,
   'declared by code': (name: string) =>
     `Job "${name}" is declared by code: change its decorator, or pause it; only jobs made with JobRegistry.add can be changed here.`,
   'made at run time': (name: string) => `Job "${name}" was made at run time: change it with JobRegistry.update.`,
@@ -9,12 +9,16 @@ const WHY = {
 
 /** A job was named that is not there, or not known where it has to be, or that the named operation can't change. */
 export class UnknownJobError extends SchedulerError {
-  /** @param why the names of the jobs that are known where this one is not, if that is why */
+  /**
+   * @param why the names of the jobs that are known where this one is not, if that is why
+   * @param nearest the name that was most likely meant
+   */
   constructor(
     readonly jobName: string,
     why: keyof typeof WHY | readonly string[],
+    nearest: string | null = null,
   ) {
-    super(typeof why === 'string' ? WHY[why](jobName) : unknownHere(jobName, why));
+    super(typeof why === 'string' ? WHY[why](jobName, nearest) : unknownHere(jobName, why));
   }
 }
 

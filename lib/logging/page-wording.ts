@@ -16,7 +16,7 @@ export function pageLine(event: PageEvent): LogLine {
     case 'page.failed':
       return { level: 'warn', text: `${page} attempt ${event.attempt} failed, next in ${roughly(event.retryInMs)}: ${said(event.error)}`, stack: event.error.stack ?? undefined };
     case 'page.dead':
-      return { level: 'error', text: `${page} is dead after attempt ${event.attempt} and waits for a person: ${said(event.error)}`, stack: event.error.stack ?? undefined };
+      return { level: 'error', text: `${page} is dead after attempt ${event.attempt} and waits for a person to replay or discard it: ${said(event.error)}`, stack: event.error.stack ?? undefined };
     case 'page.cancelled':
       return { level: 'log', text: `${page} attempt ${event.attempt} ended as cancelled: ${event.reason}` };
     case 'page.released':

@@ -23,6 +23,7 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
         : { level: 'warn', text: `Stopped with ${count(event.abandoned, 'handler')} still running: their runs are taken over when their leases end` };
     case 'run.claimed':
     case 'receipt.written':
+    case 'receipt.duplicate':
       return null;
     case 'run.started':
       return { level: 'debug', text: `${run(event)} attempt ${event.attempt} started ${roughly(Math.max(0, event.delayMs))} after its fire time` };
@@ -35,7 +36,7 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
     case 'run.failed':
       return { level: 'warn', text: `${run(event)} attempt ${event.attempt} failed, next in ${roughly(event.retryInMs)}: ${said(event.error)}`, stack: stack(event.error) };
     case 'run.dead':
-      return { level: 'error', text: `${run(event)} is dead after attempt ${event.attempt}${event.reason && event.reason !== 'attempts used up' ? ` (${event.reason.split(':')[0]})` : ''} and waits for a person: ${said(event.error)}`, stack: stack(event.error) };
+      return { level: 'error', text: `${run(event)} is dead after attempt ${event.attempt}${event.reason && event.reason !== 'attempts used up' ? ` (${event.reason.split(':')[0]})` : ''} and waits for a person to replay or discard it: ${said(event.error)}`, stack: stack(event.error) };
     case 'run.cancelled':
       return { level: 'log', text: `${run(event)} attempt ${event.attempt} ended as cancelled: ${event.reason}` };
     case 'run.overBudget':
@@ -90,11 +91,10 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
     case 'page.released':
     case 'page.lost':
       return pageLine(event);
-    case 'receipt.duplicate':
-      return { level: 'debug', text: `${run(event)} ${event.entity} (${event.effect}) was done already` };
     case 'receipts.written':
+      if (event.failed === 0) return null;
       return {
-        level: event.failed > 0 ? 'warn' : 'debug',
+        level: 'warn',
         text: `${run(event)} attempt ${event.attempt}: ${count(event.applied, 'effect')} (${event.effect}) done, ${event.skipped} done before, ${event.failed} failed`,
       };
     case 'receipt.bypassed':
@@ -107,7 +107,7 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
     case 'receipt.refused':
       return { level: 'warn', text: `${run(event)} attempt ${event.attempt}: the receipt for ${event.entity} (${event.effect}) was refused, the run is no longer ours` };
     case 'effect.inDoubt':
-      return { level: 'error', text: `${run(event)} attempt ${event.attempt}: the call for ${event.entity} (${event.effect}) is in doubt and waits for a person: ${event.error ? said(event.error) : 'it was cut off before its answer was written'}` };
+      return { level: 'error', text: `${run(event)} attempt ${event.attempt}: the call for ${event.entity} (${event.effect}) is in doubt and waits for a person to say what came of it (resolveInDoubt): ${event.error ? said(event.error) : 'it was cut off before its answer was written'}` };
     case 'effect.resent':
       return { level: 'warn', text: `${run(event)} attempt ${event.attempt}: the call for ${event.entity} (${event.effect}) is made again under the same key, for an earlier one may have got through` };
     case 'job.scheduled':

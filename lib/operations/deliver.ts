@@ -37,7 +37,7 @@ export async function deliver(
     const { row, isSuperseded } = await store.standing(key);
     if (row) return delivered(key, row, true);
     if (fireTime <= job.effectiveFrom) {
-      throw new DeliveryRefusedError(job.name, 'before the schedule', `its schedule holds from ${job.effectiveFrom.toISOString()} on, and what came before is never due`);
+      throw new DeliveryRefusedError(job.name, 'before the schedule', `its schedule holds from ${job.effectiveFrom.toISOString()} on, and what came before is never due; a backfill runs it`);
     }
     const late = lateness({ fireTime: fireTime.getTime(), now: job.now.getTime(), isSuperseded }, job);
     const verdict = await store.take(job, fireTime, late ?? (await flagOff(job.flag)), { by, data });

@@ -54,6 +54,6 @@ it('npx nestjs-distributed-cron, from the packed package: helps, delivers, and e
   await startApp(database, { providers: [Exports] }, { pollInterval: 200 });
   await database.query(`update job_schedule set effective_from = '2020-01-01', decided_until = '2020-01-01'`);
   expect(await npx('trigger', 'export', '--wait', '30s')).toMatchObject({ code: 0, stdout: expect.stringMatching(/^export of .* is done\.\n$/), stderr: '' });
-  expect(await npx('trigger', 'exprot')).toMatchObject({ code: 3, stdout: '', stderr: 'There is no job "exprot".\n' });
+  expect(await npx('trigger', 'exprot')).toMatchObject({ code: 3, stdout: '', stderr: 'There is no job "exprot"; did you mean "export"?\n' });
   expect(await npx('trigger')).toMatchObject({ code: 2 });
 }, 120_000);

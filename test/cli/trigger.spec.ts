@@ -128,7 +128,7 @@ describe.each(WAYS)('trigger, by %s', (_, args, env) => {
   it.each([
     ['another time', ['export', '--fire-time', '2026-11-30T02:15:07Z'], /the nearest are 2026-11-30T02:15:00.000Z and 2026-11-30T02:16:00.000Z/],
     ['a time to come', ['export', '--fire-time', '2099-11-30T02:15:00+01:00'], /still .* away/],
-    ['another job', ['exprot'], /There is no job "exprot"/],
+    ['another job', ['exprot'], /There is no job "exprot"; did you mean "export"\?$/],
   ])('refuses %s', async (__, given, why) => {
     expect(await command(['trigger', ...given, ...args()], env())).toEqual({ code: EXIT.refused, said: '', complained: expect.stringMatching(why) });
   });
@@ -147,7 +147,8 @@ describe('the command line', () => {
     [['triger', 'export'], 'there is no command "triger", only trigger <job>'],
     [['trigger'], 'name the job'],
     [['trigger', 'export', 'other'], 'one job at a time; besides there is other'],
-    [['trigger', 'export', '--firetime', 'x'], "Unknown option '--firetime'"],
+    [['trigger', 'export', '--firetime', 'x'], 'Unknown option "--firetime"; did you mean "--fire-time"?'],
+    [['trigger', 'export', '--token', 'x'], 'Unknown option "--token"; there are --fire-time, --kubernetes-job, '],
     [['trigger', 'export', '--fire-time', ''], '--fire-time: expected a time such as 2026-11-30T02:15:00Z, got ""'],
     [['trigger', 'export', '--fire-time', '2026-11-30T02:15:00'], '--fire-time: expected a time'],
     [['trigger', 'export', '--kubernetes-job', 'export-by-hand'], '--kubernetes-job: expected the name of a Job that a CronJob made'],

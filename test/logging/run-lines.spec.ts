@@ -29,11 +29,20 @@ describe('what the log says about a run’s time and end', () => {
     [{ type: 'loop.recovered', loop: 'schedules' }, 'log', 'The schedule follower works again'],
     [{ type: 'loop.recovered', loop: 'catch-up' }, 'log', 'The catch-up works again'],
     [{ type: 'run.cancelled', ...RUN, reason: 'wrong month' }, 'log', 'export of 2026-03-10T02:15:00.000Z attempt 2 ended as cancelled: wrong month'],
-    [{ type: 'run.dead', ...RUN, error: NO, reason: 'attempts used up' }, 'error', 'export of 2026-03-10T02:15:00.000Z is dead after attempt 2 and waits for a person: Error: no'],
-    [{ type: 'run.dead', ...RUN, error: NO, reason: 'gave up: no' }, 'error', 'export of 2026-03-10T02:15:00.000Z is dead after attempt 2 (gave up) and waits for a person: Error: no'],
+    [{ type: 'run.dead', ...RUN, error: NO, reason: 'attempts used up' }, 'error', 'export of 2026-03-10T02:15:00.000Z is dead after attempt 2 and waits for a person to replay or discard it: Error: no'],
+    [{ type: 'run.dead', ...RUN, error: NO, reason: 'gave up: no' }, 'error', 'export of 2026-03-10T02:15:00.000Z is dead after attempt 2 (gave up) and waits for a person to replay or discard it: Error: no'],
+    [{ type: 'page.dead', ...RUN, page: '3', error: NO, reason: 'attempts used up' }, 'error', 'export of 2026-03-10T02:15:00.000Z, page 3 is dead after attempt 2 and waits for a person to replay or discard it: Error: no'],
+    [{ type: 'effect.inDoubt', ...RUN, entity: '7', effect: 'mail', error: NO }, 'error', 'export of 2026-03-10T02:15:00.000Z attempt 2: the call for 7 (mail) is in doubt and waits for a person to say what came of it (resolveInDoubt): Error: no'],
+    [{ type: 'receipts.written', ...RUN, effect: 'default', applied: 98, skipped: 0, failed: 2 }, 'warn', 'export of 2026-03-10T02:15:00.000Z attempt 2: 98 effects (default) done, 0 done before, 2 failed'],
     [{ type: 'policy.failed', ...RUN, option: 'retryable', error: NO }, 'error', "export of 2026-03-10T02:15:00.000Z attempt 2: the job's retryable function threw: Error: no"],
     [{ type: 'loop.blocked', forMs: 7_300.4 }, 'warn', 'The event loop stood still for 7s300ms: look for synchronous work in a handler'],
   ])('%j', (fact, level, text) => {
     expect(wordingOf({ at: new Date(), ...fact })).toMatchObject({ level, text });
   });
 });
+
+it.each<SchedulerFact>([
+  { type: 'receipt.written', ...RUN, entity: '7', effect: 'default' },
+  { type: 'receipt.duplicate', ...RUN, entity: '7', effect: 'default' },
+  { type: 'receipts.written', ...RUN, effect: 'default', applied: 0, skipped: 100, failed: 0 },
+])('the log says nothing of each receipt, of which a run may have very many: $type', (fact) => expect(wordingOf({ at: new Date(), ...fact })).toBeNull());

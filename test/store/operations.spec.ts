@@ -101,7 +101,8 @@ describe('a pause', () => {
   });
 
   it('of a job that is not there, or has another name, is refused and not kept', async () => {
-    await expect(pauses.pause('nobody', null, OPS)).rejects.toThrow('There is no job "nobody"');
+    await expect(pauses.pause('nobody', null, OPS)).rejects.toThrow('There is no job "nobody".');
+    await expect(pauses.pause('jbo', null, OPS)).rejects.toThrow('There is no job "jbo"; did you mean "job"?');
     await stores.test.query(`update job_schedule set yields_to = 'new-name'`);
     await expect(pauses.resume('job', OPS)).rejects.toThrow('is decided under the name "new-name"');
     expect(await actions()).toEqual([]);

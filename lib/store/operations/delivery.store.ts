@@ -1,9 +1,9 @@
 import type { ConcurrencyGroup, JobPolicies } from '../../domain/job-definition.js';
 import type { RunKey, RunStatus } from '../../domain/runs/run.js';
 import { compileSchedule, type Schedule } from '../../domain/schedule/schedule.js';
-import { UnknownJobError } from '../../errors/unknown-job.error.js';
 import type { ClaimStore, ClaimVerdict, Delivery } from '../runs/claim.store.js';
 import { queryOn, type Query } from '../connection/query.js';
+import { unknownJob } from '../jobs/unknown-job.js';
 import type { SchedulerDatabase } from '../scheduler-database.js';
 
 /** A job as it was declared last: whoever delivers need not have its code. */
@@ -53,7 +53,7 @@ export class DeliveryStore {
        and    job.removed_at is null`,
       [name],
     );
-    if (!row) throw new UnknownJobError(name, 'missing');
+    if (!row) throw await unknownJob(this.query, jobSchedule, name);
     const { overlap, maxParallel, queueLimit, concurrencyGroup, missed, catchUpWindowMs, lateAfterMs, fallbackMs, flag } = row.policies;
     return {
       ...{ overlap, parallel: maxParallel, queueLimit, concurrencyGroup, missed, catchUpWindowMs, lateAfterMs, fallbackMs, flag },

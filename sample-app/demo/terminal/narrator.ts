@@ -28,7 +28,7 @@ export class Narrator {
 
   /** Something that the demo itself does. */
   act(text: string, replica?: string): void {
-    this.write(this.colors.inverse(` ${text} `), replica);
+    this.write(this.colors.isColorSupported ? this.colors.inverse(` ${text} `) : `>> ${text}`, replica);
   }
 
   say(text: string, replica?: string): void {
