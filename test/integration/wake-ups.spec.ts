@@ -13,6 +13,7 @@ import {
   type DistributedCronOptions,
   type DistributedSchedulerOptions,
 } from '../../lib/index.js';
+import { runCommand } from '../../lib/cli/run-command.js';
 import { wakeUpChannel } from '../../lib/store/wake-up-channel.js';
 import { eventually } from '../cluster/harness/eventually.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
@@ -69,6 +70,17 @@ describe('what is done on one instance is seen at once on another', () => {
     const app = await replica();
     const ran = nextRun(app, 'export');
     const { fireTime } = await (await operator()).runNow('export', OPS);
+    expect(await ran).toMatchObject({ fireTime, attempt: 1 });
+  });
+
+  it.each<[where: string, deliver: (fireTime: Date) => Promise<unknown>]>([
+    ['by an instance that runs nothing', async (fireTime) => (await replica({ cron: '* * * * * *', trigger: 'external' }, { enabled: false })).get(SchedulerService).deliver('export', { fireTime })],
+    ['on the command line', (fireTime) => runCommand(['trigger', 'export', '--fire-time', fireTime.toISOString()], { env: { DATABASE_URL: database.url }, say: () => {}, complain: (text) => process.stderr.write(text) })],
+  ])('an occurrence that is delivered %s', async (_where, deliver) => {
+    const app = await replica({ cron: '* * * * * *', trigger: 'external' });
+    const ran = nextRun(app, 'export');
+    const fireTime = new Date(Math.ceil(Date.now() / 1_000) * 1_000);
+    await deliver(fireTime);
     expect(await ran).toMatchObject({ fireTime, attempt: 1 });
   });
 

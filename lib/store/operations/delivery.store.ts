@@ -5,6 +5,7 @@ import type { ClaimStore, ClaimVerdict, Delivery } from '../runs/claim.store.js'
 import { queryOn, type Query } from '../connection/query.js';
 import { unknownJob } from '../jobs/unknown-job.js';
 import type { SchedulerDatabase } from '../scheduler-database.js';
+import { wakeUp } from '../wake-up.js';
 
 /** A job as it was declared last: whoever delivers need not have its code. */
 export interface DeliverableJob extends Pick<JobPolicies, 'overlap' | 'queueLimit' | 'concurrencyGroup' | 'missed' | 'catchUpWindowMs' | 'lateAfterMs' | 'fallbackMs' | 'flag'> {
@@ -92,7 +93,8 @@ export class DeliveryStore {
   }
 
   /**
-   * Decides about an occurrence by the same statement as a claim that is due: whoever comes second finds the row.
+   * Decides about an occurrence by the same statement as a claim that is due: whoever comes second finds the row. What is to
+   * run wakes all instances up: here may be no room, or nobody who runs it.
    * @param off why it is not to run, whatever else there is; null when nothing says so
    */
   async take(job: DeliverableJob, fireTime: Date, off: string | null, delivery: Delivery): Promise<ClaimVerdict> {
@@ -118,7 +120,10 @@ export class DeliveryStore {
     };
     const { answers } = await this.claims.claimDue([due], '');
     if (this.isUnwatched(job)) await this.forgetThePast(job);
-    return answers[0]?.verdict ?? 'taken';
+    const verdict = answers[0]?.verdict ?? 'taken';
+    // It is there, whoever hears of it.
+    if (verdict === 'queued') await wakeUp(this.query, this.database.tables, 'runs').catch(() => {});
+    return verdict;
   }
 
   private isUnwatched({ schedule, fallbackMs }: DeliverableJob): boolean {
