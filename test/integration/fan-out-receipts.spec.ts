@@ -381,3 +381,33 @@ describe('pages of a run that is cancelled before its tick has ended', () => {
     await until(async () => expect([await runStatus(), ...(await pages()).map(({ status }) => status)]).toEqual(['done', 'done', 'done']));
   });
 });
+
+describe('a backfill that replays', () => {
+  it.each(['dead', 'cancelled'])('an occurrence whose pages are %s has them worked again', async (end) => {
+    let broken = true;
+    const worked: string[] = [];
+    work = async ({ page, run }) => {
+      if (page.id === 'b' && broken) {
+        if (end === 'dead') throw new Error('no such customer');
+        return new Promise((resolve) => run.signal.addEventListener('abort', resolve));
+      }
+      worked.push(page.id);
+    };
+    const { app, scheduler } = await start();
+    const at = new Date(Date.UTC(2026, 0, 1));
+    const first = nextEvent(app, 'backfill.finished');
+    await scheduler.backfill('statements', at, at, { by: 'test' });
+    await until(async () => expect(await pages()).toMatchObject([{ page: 'a', status: 'done' }, { page: 'b', status: end === 'dead' ? 'dead' : 'running' }]));
+    await until(async () => expect(await runStatus()).toBe(end === 'dead' ? 'dead' : 'fanned_out'));
+    if (end === 'cancelled') await scheduler.cancel('statements', at, { by: 'test' });
+    await until(async () => expect(await runStatus()).toBe(end));
+    await first;
+    broken = false;
+    const ended = nextEvent(app, 'backfill.finished');
+    await scheduler.backfill('statements', at, at, { by: 'test', replay: true });
+    expect(await ended).toMatchObject({ done: 1, dead: 0 });
+    expect(await pages()).toMatchObject([{ page: 'a', status: 'done' }, { page: 'b', status: 'done' }]);
+    // At least once: the keeper and the tick may both hand a page over.
+    expect([await runStatus(), ...new Set(worked)]).toEqual(['done', 'a', 'b']);
+  });
+});

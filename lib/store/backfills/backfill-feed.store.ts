@@ -5,6 +5,7 @@ import type { RunStatus } from '../../domain/runs/run.js';
 import { standingsElsewhere } from '../jobs/other-names.js';
 import type { PartitionStore } from '../upkeep/partition.store.js';
 import type { Query } from '../connection/query.js';
+import { reopenPages } from '../pages/page-reopening.js';
 import { insertRuns, reopenRuns, shrinkGaps, type RestOfGap } from '../operations/reopen-statements.js';
 import type { SchedulerDatabase } from '../scheduler-database.js';
 import { inTransaction, tryLockName } from '../connection/transaction.js';
@@ -132,7 +133,11 @@ export class BackfillFeedStore {
     for (const row of reopen) {
       const gap = await this.restOfGap(query, job, row);
       if (gap.heir !== null) touched.push(gap.heir);
-      reopened.push(...(await reopenRuns(query, this.database.tables, { id, beside }, job.name, row, gap)));
+      const [fireTime] = await reopenRuns(query, this.database.tables, { id, beside }, job.name, row, gap);
+      if (!fireTime) continue;
+      reopened.push(fireTime);
+      // Its tick would only find that all is published.
+      await reopenPages(query, this.database.tables, { jobName: job.name, fireTime }, 'a backfill');
     }
     return [...inserted, ...reopened].sort((a, b) => a.getTime() - b.getTime());
   }
