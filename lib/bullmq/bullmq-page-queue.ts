@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
-import type { Job, Queue, Worker } from 'bullmq';
+import type { Job, Queue } from 'bullmq';
 import { pageTicket, type PageTicket } from '../domain/effects/page.js';
 import type { PageQueue, PageQueueContext, PageWork, PageWorker } from '../domain/effects/page-queue.js';
 import { postgresBackend, redisBackend, type BullMqBackend } from './bullmq-backend.js';
 import { readBullMqOptions, type BullMqOptions, type ResolvedBullMqOptions } from './bullmq-options.js';
+import { PatientWorker } from './patient-worker.js';
 
 /** What BullMQ carries of a page. */
 interface Carried {
@@ -20,14 +20,11 @@ interface Carried {
  */
 const JOB = { attempts: 1_000_000, backoff: { type: 'fixed', delay: 2_000 }, removeOnComplete: true, removeOnFail: true } as const;
 
-/** How soon an idle worker has paused, in milliseconds. */
-const IDLE_WITHIN_MS = 500;
-
 /** Carries pages by BullMQ, on its PostgreSQL backend or on Redis; each job of the scheduler has a queue of its own. */
 export class BullMqPageQueue implements PageQueue {
   private readonly options: ResolvedBullMqOptions;
   private readonly queues = new Map<string, Queue>();
-  private readonly workers = new Set<Worker>();
+  private readonly workers = new Set<PatientWorker>();
   private context: PageQueueContext | null = null;
   private backend: BullMqBackend | null = null;
 
@@ -53,18 +50,16 @@ export class BullMqPageQueue implements PageQueue {
 
   work(jobName: string, work: PageWork, { concurrency }: { readonly concurrency: number }): PageWorker {
     const { redeliverAfterMs } = this.options;
-    const worker = this.opened.backend.worker(this.nameOf(jobName), (job: Job) => work(ticketOf(job.data as Carried)), {
-      concurrency,
-      lockDuration: redeliverAfterMs,
-      stalledInterval: redeliverAfterMs,
-    });
-    worker.on('error', (error) => this.context?.failed(error));
+    const { backend } = this.opened;
+    const options = { concurrency, lockDuration: redeliverAfterMs, stalledInterval: redeliverAfterMs };
+    const worker = new PatientWorker(
+      () => backend.worker(this.nameOf(jobName), (job: Job) => work(ticketOf(job.data as Carried)), options),
+      (error) => this.context?.failed(error),
+    );
     this.workers.add(worker);
     return {
       stop: async () => {
-        // Not `close`, which could not be hurried any more.
-        await worker.pause();
-        await worker.close();
+        await worker.stop();
         this.workers.delete(worker);
       },
     };
@@ -74,7 +69,7 @@ export class BullMqPageQueue implements PageQueue {
     const [workers, queues] = [[...this.workers], [...this.queues.values()]];
     this.workers.clear();
     this.queues.clear();
-    await Promise.allSettled([...workers.map(letGo), ...queues.map((queue) => queue.close())]);
+    await Promise.allSettled([...workers.map((worker) => worker.letGo()), ...queues.map((queue) => queue.close())]);
   }
 
   private queueOf(jobName: string): Queue {
@@ -83,6 +78,11 @@ export class BullMqPageQueue implements PageQueue {
     const queue = this.opened.backend.queue(this.nameOf(jobName));
     queue.on('error', (error) => this.context?.failed(error));
     this.queues.set(jobName, queue);
+    // One that could not be made ready never is: the next hand-over makes another.
+    queue.waitUntilReady().catch(() => {
+      if (this.queues.get(jobName) === queue) this.queues.delete(jobName);
+      queue.close().catch(() => {});
+    });
     return queue;
   }
 
@@ -97,12 +97,6 @@ export class BullMqPageQueue implements PageQueue {
     const hash = createHash('sha256').update(JSON.stringify([this.opened.context.schema, jobName])).digest('hex').slice(0, 12);
     return `${jobName.replaceAll(/[^A-Za-z0-9_-]+/g, '-').slice(0, 40)}-${hash}`;
   }
-}
-
-/** Paused first: closed while it waits for a job, it would leave a timer behind that keeps the process alive. One that has a job is not waited for. */
-async function letGo(worker: Worker): Promise<void> {
-  await Promise.race([worker.pause(), sleep(IDLE_WITHIN_MS, undefined, { ref: false })]);
-  await worker.close(true);
 }
 
 function ticketOf({ jobName, fireTime, page, ticket }: Carried): PageTicket {
