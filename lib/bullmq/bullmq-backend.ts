@@ -1,6 +1,7 @@
 import { createPostgresBackend, Queue, Worker, type Processor } from 'bullmq';
 import type { PageQueueContext } from '../domain/effects/page-queue.js';
 import type { ResolvedBullMqOptions } from './bullmq-options.js';
+import { GuardedClient } from './guarded-client.js';
 
 /** What a queue and a worker are made with. */
 export interface BullMqBackend {
@@ -12,6 +13,9 @@ export interface BullMqBackend {
 /** How many stalls BullMQ forgives: it is not the one to decide that a page is dead. */
 const maxStalledCount = 1_000_000;
 
+/** How soon a worker asks again after a failure, in milliseconds: BullMQ's own 15 s would be added to each outage, and to a shutdown in it. */
+const runRetryDelay = 2_000;
+
 /** Connections of a worker for its bookkeeping, beside the one that listens. */
 const WORKER_POOL = 2;
 
@@ -21,11 +25,12 @@ export function postgresBackend({ connection, schema, migrate }: ResolvedBullMqO
     schema,
     migrate: migrate ?? context.migrate,
     max,
+    Client: GuardedClient,
   });
   return {
     queue: (name) => new Queue(name, { connection: settings(1) }, createPostgresBackend) as unknown as Queue,
     worker: (name, processor, options) =>
-      new Worker(name, processor, { ...options, autorun: false, maxStalledCount, connection: settings(WORKER_POOL) }, createPostgresBackend) as unknown as Worker,
+      new Worker(name, processor, { ...options, autorun: false, maxStalledCount, runRetryDelay, connection: settings(WORKER_POOL) }, createPostgresBackend) as unknown as Worker,
   };
 }
 
@@ -34,6 +39,6 @@ export function redisBackend({ redis }: ResolvedBullMqOptions): BullMqBackend {
   const impatient = { ...redis, maxRetriesPerRequest: 1 };
   return {
     queue: (name) => new Queue(name, { connection: impatient }),
-    worker: (name, processor, options) => new Worker(name, processor, { ...options, autorun: false, maxStalledCount, connection: { ...redis, maxRetriesPerRequest: null } }),
+    worker: (name, processor, options) => new Worker(name, processor, { ...options, autorun: false, maxStalledCount, runRetryDelay, connection: { ...redis, maxRetriesPerRequest: null } }),
   };
 }

@@ -4,7 +4,7 @@ import { pageTicket, type PageTicket } from '../domain/effects/page.js';
 import type { PageQueue, PageQueueContext, PageWork, PageWorker } from '../domain/effects/page-queue.js';
 import { postgresBackend, redisBackend, type BullMqBackend } from './bullmq-backend.js';
 import { readBullMqOptions, type BullMqOptions, type ResolvedBullMqOptions } from './bullmq-options.js';
-import { PatientWorker } from './patient-worker.js';
+import { LastingWorker } from './lasting-worker.js';
 
 /** What BullMQ carries of a page. */
 interface Carried {
@@ -24,7 +24,7 @@ const JOB = { attempts: 1_000_000, backoff: { type: 'fixed', delay: 2_000 }, rem
 export class BullMqPageQueue implements PageQueue {
   private readonly options: ResolvedBullMqOptions;
   private readonly queues = new Map<string, Queue>();
-  private readonly workers = new Set<PatientWorker>();
+  private readonly workers = new Set<LastingWorker>();
   private context: PageQueueContext | null = null;
   private backend: BullMqBackend | null = null;
 
@@ -50,12 +50,15 @@ export class BullMqPageQueue implements PageQueue {
 
   work(jobName: string, work: PageWork, { concurrency }: { readonly concurrency: number }): PageWorker {
     const { redeliverAfterMs } = this.options;
-    const { backend } = this.opened;
-    const options = { concurrency, lockDuration: redeliverAfterMs, stalledInterval: redeliverAfterMs };
-    const worker = new PatientWorker(
-      () => backend.worker(this.nameOf(jobName), (job: Job) => work(ticketOf(job.data as Carried)), options),
-      (error) => this.context?.failed(error),
-    );
+    const worker = new LastingWorker(() => {
+      const made = this.opened.backend.worker(this.nameOf(jobName), (job: Job) => work(ticketOf(job.data as Carried)), {
+        concurrency,
+        lockDuration: redeliverAfterMs,
+        stalledInterval: redeliverAfterMs,
+      });
+      made.on('error', (error) => this.context?.failed(error));
+      return made;
+    });
     this.workers.add(worker);
     return {
       stop: async () => {
@@ -78,12 +81,14 @@ export class BullMqPageQueue implements PageQueue {
     const queue = this.opened.backend.queue(this.nameOf(jobName));
     queue.on('error', (error) => this.context?.failed(error));
     this.queues.set(jobName, queue);
-    // One that could not be made ready never is: the next hand-over makes another.
-    queue.waitUntilReady().catch(() => {
-      if (this.queues.get(jobName) === queue) this.queues.delete(jobName);
-      queue.close().catch(() => {});
-    });
+    queue.waitUntilReady().catch(() => this.forget(jobName, queue));
     return queue;
+  }
+
+  /** A queue whose database was not there at its beginning never works: the next tickets are given to another. */
+  private async forget(jobName: string, queue: Queue): Promise<void> {
+    if (this.queues.get(jobName) === queue) this.queues.delete(jobName);
+    await queue.close().catch(() => {});
   }
 
   private get opened(): { backend: BullMqBackend; context: PageQueueContext } {

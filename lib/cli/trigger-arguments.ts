@@ -97,6 +97,10 @@ export function readArguments(args: readonly string[], env: NodeJS.ProcessEnv): 
     token: url ? read('--token-file', tokenIn, values['token-file'], env.TRIGGER_TOKEN ?? '') : '',
   };
   if (url && command.token === '' && problems.length === 0) problems.push('--url needs a token: set TRIGGER_TOKEN, or give --token-file');
+  // What fetch says about a header that it refuses has the header in it.
+  if (!/^[\x21-\x7e]*$/.test(command.token)) problems.push(`${values['token-file'] === undefined ? 'TRIGGER_TOKEN' : '--token-file'}: expected one token in printable ASCII without blanks`);
+  // A url would lose them, and the token go elsewhere.
+  if (url && /^\.\.?$/.test(command.jobName)) problems.push(`job: no url can name ${JSON.stringify(command.jobName)}; leave out --url`);
   if (problems.length > 0) throw new InvalidOptionsError([...problems, 'See nestjs-distributed-cron --help.']);
   return command;
 }

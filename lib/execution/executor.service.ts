@@ -80,7 +80,7 @@ export class ExecutorService {
 
   private async handle(run: InFlightRun, job: RegisteredJob): Promise<HandlerEnd> {
     try {
-      await this.context.enter(run, () => job.handler(this.cronRun(run, job)));
+      await this.context.enter(run, this.cronRun(run, job), (cronRun) => job.handler(cronRun));
       await run.end();
       return this.stopped(run) ?? { kind: 'returned' };
     } catch (thrown) {

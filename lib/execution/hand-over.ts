@@ -40,7 +40,7 @@ export class HandOver {
   }
 
   private async write(run: InFlightRun, reason?: string): Promise<boolean> {
-    const said = String(reason ?? '').replaceAll('\0', '').slice(0, LONGEST_REASON);
+    const said = String(reason ?? '').replaceAll('\0', '').slice(0, LONGEST_REASON).toWellFormed();
     const outcome = { kind: 'released', reason: said ? `${BY_ITS_HANDLER}: ${said}` : BY_ITS_HANDLER } as const;
     const written = await this.endings.write(run, outcome, monotonicNow() - run.startedAt);
     this.heartbeat.forget(run);

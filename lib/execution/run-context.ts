@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { Injectable } from '@nestjs/common';
+import type { CronRun } from '../domain/runs/cron-run.js';
 import { AfterRunError } from '../errors/after-run.error.js';
 import { OutsideRunError } from '../errors/outside-run.error.js';
 import type { ReceiptKey } from '../store/receipts/receipt.store.js';
@@ -21,10 +22,17 @@ export interface OpenTransaction {
 export class RunContext {
   private readonly storage = new AsyncLocalStorage<InFlightRun>();
   private readonly transactions = new AsyncLocalStorage<OpenTransaction>();
+  private readonly given = new WeakMap<CronRun, InFlightRun>();
 
-  /** Everything the work awaits belongs to the run. */
-  enter<Result>(run: InFlightRun, work: () => Promise<Result>): Promise<Result> {
-    return this.storage.run(run, work);
+  /** Everything the handler awaits belongs to the run, and so does what is given its `CronRun` later. */
+  enter<Result>(run: InFlightRun, cronRun: CronRun, handler: (cronRun: CronRun) => Promise<Result>): Promise<Result> {
+    this.given.set(cronRun, run);
+    return this.storage.run(run, () => handler(cronRun));
+  }
+
+  /** The run whose handler was given this. */
+  runOf(cronRun: CronRun): InFlightRun | undefined {
+    return this.given.get(cronRun);
   }
 
   /** The run whose handler is under way here; undefined outside of one. */
@@ -62,7 +70,7 @@ export function requireUnderWay(what: string, run: InFlightRun): void {
 
 function requireNotEnded(what: string, run: InFlightRun): InFlightRun {
   if (run.ended) throw new AfterRunError(what, run.owned);
-  // What was handed over is refused by the database, as what was taken over is.
-  if ((run.settled && !run.handedOver) || run.completing) throw new AfterRunError(what, run.owned, 'completion');
+  if (run.settled && run.handedOver) throw new AfterRunError(what, run.owned, 'release');
+  if (run.settled || run.completing) throw new AfterRunError(what, run.owned, 'completion');
   return run;
 }

@@ -85,8 +85,18 @@ function problemOfUrl(given: unknown): string | null {
   const want = 'expected a url that begins with postgres:// or postgresql://';
   if (typeof given !== 'string') return expected('a url that begins with postgres:// or postgresql://', given).problem;
   if (given.trim() === '') return `${want}, got an empty one`;
-  if (/^\s*postgres(ql)?:\/\/./i.test(given)) return null;
+  if (/^\s*postgres(ql)?:\/\/./i.test(given)) return isEscaped(given) ? null : `${want}, got one whose user or password has a "%" that stands for nothing; write %25 for it`;
   // Nothing but the scheme: the rest may be a password.
   const scheme = /^\s*([a-z][a-z0-9+.-]*:\/\/)/i.exec(given)?.[1];
   return scheme && !/^postgres(ql)?:/i.test(scheme) ? `${want}, got one that begins with ${scheme}` : `${want} and names a server`;
+}
+
+/** Most often a password that was put in as it is. */
+function isEscaped(url: string): boolean {
+  try {
+    decodeURIComponent(/:\/\/([^/?#]*)@/.exec(url)?.[1] ?? '');
+    return true;
+  } catch {
+    return false;
+  }
 }

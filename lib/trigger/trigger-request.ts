@@ -38,7 +38,8 @@ const QUERY = { wait: { rule: duration({ atMost: '5m', whyMost: 'a proxy would c
  */
 export function readTriggerRequest(body: unknown, headers: TriggerHeaders, query: unknown): TriggerRequest {
   const given = bodyOf(body);
-  if (!given) throw new InvalidOptionsError([`${expected('JSON such as { "fireTime": "2026-11-30T02:15:00Z" }, sent as application/json, or no body', body).problem}.`]);
+  if (!given) throw new InvalidOptionsError([`${expected(JSON_BODY, body).problem}.`]);
+  if (body === undefined && hasContent(headers)) throw new InvalidOptionsError([`expected ${JSON_BODY}, got ${String(headers['content-type'] ?? 'content without a type')}, which the application does not read.`]);
   const event = isEvent(given) ? given : null;
   const { values, problems } = readOptions(event ? (bodyOf(event.detail) ?? {}) : given, BODY, '');
   const { values: asked, problems: inQuery } = readOptions(bodyOf(query) ?? {}, QUERY, '');
@@ -57,6 +58,13 @@ export function readTriggerRequest(body: unknown, headers: TriggerHeaders, query
   const [planned] = times;
   const time: DeliveredTime = planned !== undefined ? { kind: 'planned', at: planned } : sentAt && 'value' in sentAt ? { kind: 'sent', at: sentAt.value } : { kind: 'now' };
   return { time, by: values.by ?? (event ? 'eventbridge' : 'http'), data: values.data, wait: asked.wait ?? 0 };
+}
+
+const JSON_BODY = 'JSON such as { "fireTime": "2026-11-30T02:15:00Z" }, sent as application/json, or no body';
+
+/** What no parser has read is not nothing: the time in it would be passed over, and another occurrence meant. */
+function hasContent({ 'content-length': length, 'content-type': type, 'transfer-encoding': encoding }: TriggerHeaders): boolean {
+  return Number(length ?? 0) > 0 || (encoding !== undefined && type !== undefined);
 }
 
 /** Of one without content: what the framework makes of it. */

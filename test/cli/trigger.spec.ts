@@ -159,6 +159,7 @@ describe('the command line', () => {
     [['trigger', 'export', '--url', 'https://app/cron'], '--url needs a token: set TRIGGER_TOKEN, or give --token-file'],
     [['trigger', 'export', '--url', 'https://app/cron', '--token-file', '/nowhere'], '--token-file: cannot be read (ENOENT)'],
     [['trigger', 'export', '--token-file', '/nowhere'], '--token-file is for --url'],
+    [['trigger', '..', '--url', 'https://app/cron'], 'job: no url can name ".."'],
   ])('refuses %j', async (args, why) => {
     expect(await command(args)).toEqual({ code: EXIT.usage, said: '', complained: expect.stringContaining(why) });
   });
@@ -169,6 +170,15 @@ describe('the command line', () => {
     expect(told).toMatchObject({ code: EXIT.unreachable, complained: expect.stringContaining('Cannot connect to PostgreSQL (address from DATABASE_URL)') });
     expect(told.complained).not.toContain('hunter2');
     expect(await command(['trigger', 'export', '--schema', 'elsewhere'], { DATABASE_URL: database.url })).toMatchObject({ code: EXIT.unreachable, complained: expect.stringContaining('run the migrations') });
+  });
+
+  it.each(['s3cret\nsecond line', 's3cret\u0000', 's3cret with blanks', 's3cret\u20ac'])('refuses a token that no header can hold, and does not show it: %j', async (token) => {
+    const file = join(directory, 'no-token');
+    writeFileSync(file, token);
+    const told = [await command(['trigger', 'export', '--url', url, '--token-file', file]), await command(['trigger', 'export', '--url', url], { TRIGGER_TOKEN: token })];
+    expect(told.map(({ code }) => code)).toEqual([EXIT.usage, EXIT.usage]);
+    expect(told.map(({ complained }) => complained)).toEqual([expect.stringContaining('--token-file: expected one token'), expect.stringContaining('TRIGGER_TOKEN: expected one token')]);
+    expect(JSON.stringify(told)).not.toContain('s3cret');
   });
 
   it('takes its token from a file, and shows no token when it is refused', async () => {

@@ -83,7 +83,6 @@ describe('a replica that is asked to end while its handler runs', () => {
     await leaving.atGate('winding down', at);
     const next = await staying.atGate('last', { ...at, attempt: 2 });
     leaving.open('winding down', at);
-    await leaving.event('receipt.refused', at);
     expect(await ended).toEqual({ code: 0, signal: null });
     staying.open('last', next);
     await staying.event('run.completed', next);

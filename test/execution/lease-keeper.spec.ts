@@ -52,6 +52,24 @@ async function toldOf(type: FromThread['type']): Promise<void> {
 }
 
 describe('a renewal', () => {
+  it('is read committed, whatever the default: a run that ends in that moment would fail it for all others', async () => {
+    const [{ database }] = (await stores.test.query('select current_database() as database')) as [{ database: string }];
+    await stores.test.query(`alter database ${database} set default_transaction_isolation = 'serializable'`);
+    await stores.test.query(`
+      create table levels (level text);
+      create function note_level() returns trigger language plpgsql as $$ begin insert into levels values (current_setting('transaction_isolation')); return new; end $$;
+      create trigger note_level before update of lease_until on job_runs for each row execute function note_level()`);
+    try {
+      keeper.watch(aRun());
+      await keeper.beat();
+      expect(told).toMatchObject([{ type: 'renewed' }]);
+      expect(await stores.test.query('select level from levels')).toEqual([{ level: 'read committed' }]);
+    } finally {
+      await stores.test.query('drop table levels; drop function note_level() cascade');
+      await stores.test.query(`alter database ${database} reset default_transaction_isolation`);
+    }
+  });
+
   it('moves the deadline here from when it was sent', async () => {
     keeper.watch(aRun());
     const sentAfter = monotonicNow();

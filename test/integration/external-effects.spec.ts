@@ -243,14 +243,20 @@ describe('ReceiptService.onceExternal', () => {
         () => post('c').then(() => own.once('c', () => 1)),
         () => post(''),
         () => own.onceExternal('d', () => 1, undefined as never),
+        () => own.onceExternal('e', () => own.onceExternal('e', () => 1, park), { ...park, notDone: () => true }),
+        () => own.onceExternal('f', undefined as never, park),
         () => own.onceExternal('d', () => 1, { inDoubt: 'ask', notDone: 1, efect: 'x' } as never),
       ];
       for (const ask of asked) refusals.push(await ask().catch((error: unknown) => error));
     });
     await ended('run.completed', 1);
-    expect(refusals.map((one) => (one as Error).constructor)).toEqual([NestedReceiptError, MixedReceiptError, MixedReceiptError, InvalidEntityError, InvalidOptionsError, InvalidOptionsError]);
+    expect(refusals.map((one) => (one as Error).constructor)).toEqual([NestedReceiptError, MixedReceiptError, MixedReceiptError, InvalidEntityError, InvalidOptionsError, InvalidOptionsError, InvalidOptionsError, InvalidOptionsError]);
     expect((refusals[1] as Error).message).toBe('ReceiptService.onceExternal("a") found the receipt of a once() for the same entity and effect ("default"). Tell the two apart by a name: onceExternal(entity, …, { effect: \'mail\' }).');
-    expect((refusals[5] as InvalidOptionsError).problems).toEqual([
+    expect(refusals.slice(5, 7).flatMap((one) => (one as InvalidOptionsError).problems)).toEqual([
+      'ReceiptService.onceExternal("e"): it was called inside its own call',
+      'ReceiptService.onceExternal("f"): the call: expected a function',
+    ]);
+    expect((refusals[7] as InvalidOptionsError).problems).toEqual([
       'ReceiptService.onceExternal: inDoubt: expected "park" or "resend", got "ask"',
       'ReceiptService.onceExternal: notDone: expected a function of what the call threw, got 1',
       'ReceiptService.onceExternal: Unknown option "efect"; did you mean "effect"?',

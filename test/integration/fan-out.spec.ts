@@ -12,11 +12,11 @@ import {
   SchedulerService,
   type Page,
   type PageQueue,
-  type PageTicket,
 } from '../../lib/index.js';
 import { InMemoryPageQueue, runJob, runPages } from '../../lib/testing/index.js';
 import { until } from '../support/until.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
+import { HandQueue } from '../support/hand-queue.js';
 import { latch, type Latch } from '../support/latch.js';
 import { closeApps, nextEvent, startApp } from './support/apps.js';
 
@@ -173,29 +173,6 @@ describe('an occurrence that is fanned out', () => {
     expect((await dead).error.message).toContain(message);
   });
 });
-
-/** Delivers when the test says so, and as often. */
-class HandQueue implements PageQueue {
-  readonly tickets: PageTicket[] = [];
-  broken = false;
-  private work_: ((ticket: PageTicket) => Promise<void>) | null = null;
-
-  async enqueue(_jobName: string, tickets: readonly PageTicket[]) {
-    if (this.broken) throw new Error('the queue is down');
-    this.tickets.push(...tickets);
-  }
-
-  work(_jobName: string, work: (ticket: PageTicket) => Promise<void>) {
-    this.work_ = work;
-    return { stop: async () => undefined };
-  }
-
-  async close() {}
-
-  deliver(ticket: PageTicket): Promise<void> {
-    return this.work_!(ticket);
-  }
-}
 
 describe('a page', () => {
   let hand: HandQueue;

@@ -54,6 +54,27 @@ describe('statements in one message', () => {
     });
   });
 
+  it.each([
+    ['the session is reset', 'discard all'],
+    ['one is gone', 'deallocate "nestjs-distributed-cron value"'],
+    ['a table gives another type', 'alter table changing alter column value type bigint'],
+    ['somebody has prepared one of that name', 'deallocate all; prepare "nestjs-distributed-cron value" as select 1'],
+  ])('are prepared anew when %s meanwhile', async (_what, meanwhile) => {
+    await onOne(async (dataSource, client) => {
+      await client.query('drop table if exists changing; create table changing as select 1 as value; create table if not exists calls (call integer)');
+      const value = { name: 'value', sql: () => 'select value from changing', values: [] };
+      const count = { name: 'count', sql: () => 'insert into calls values (1)', values: [] };
+      const ask = () => inOnePreparedMessage<{ value: unknown }>(dataSource, [count, value]);
+      await ask();
+      await client.query(`truncate calls`);
+      await client.query(meanwhile);
+      expect(Number((await ask())[0]!.value)).toBe(1);
+      expect(await ask()).toHaveLength(1);
+      expect((await client.query('select from calls')).rowCount).toBe(2);
+      expect(await prepared(client)).toBe(2);
+    });
+  });
+
   it('are not prepared behind a pooler, where the next message may meet another session', async () => {
     await onOne(
       async (dataSource, client) => {

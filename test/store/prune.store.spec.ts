@@ -85,16 +85,18 @@ describe('backfills', () => {
   const asked = { jobName: 'a', from: secondsAgo(100), to: secondsAgo(50), maxConcurrent: 1, beside: false, replay: false, total: 1, requestedBy: null, reason: null };
 
   it('are forgotten when they have been over for long; one that is active, or has runs that have not ended, never', async () => {
-    const [active, finished, cancelled, busy] = [await stores.backfills.create(asked), await stores.backfills.create(asked), await stores.backfills.create(asked), await stores.backfills.create(asked)];
-    await stores.test.query(`update job_backfills set finished_at = now() where id in ($1, $2)`, [finished, busy]);
+    const [active, finished, cancelled, busy, fannedOut] = [await stores.backfills.create(asked), await stores.backfills.create(asked), await stores.backfills.create(asked), await stores.backfills.create(asked), await stores.backfills.create(asked)];
+    await stores.test.query(`update job_backfills set finished_at = now() where id in ($1, $2, $3)`, [finished, busy, fannedOut]);
     await stores.test.query(`update job_backfills set cancelled_at = now() where id = $1`, [cancelled]);
     await stores.test.query(`insert into job_runs (job_name, fire_time, status, trigger, backfill_id, next_attempt_at) values ('a', $1, 'queued', 'backfill', $2, now())`, [secondsAgo(60), busy]);
+    await stores.test.query(`insert into job_runs (job_name, fire_time, status, trigger, backfill_id, attempt, claimed_by, lease_until) values ('a', $1, 'running', 'backfill', $2, 1, 'me', now())`, [secondsAgo(59), fannedOut]);
+    await stores.test.query(`update job_runs set status = 'fanned_out', pages = 2, lease_until = null where fire_time = $1`, [secondsAgo(59)]);
     await age(399);
     await prune.prune(KEPT, 100);
-    expect(await stores.backfills.list(10)).toHaveLength(4);
+    expect(await stores.backfills.list(10)).toHaveLength(5);
     await age(2);
     await prune.prune(KEPT, 100);
-    expect((await stores.backfills.list(10)).map(({ id }) => id).sort()).toEqual([active, busy].sort());
+    expect((await stores.backfills.list(10)).map(({ id }) => id).sort()).toEqual([active, busy, fannedOut].sort());
   });
 });
 

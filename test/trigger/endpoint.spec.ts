@@ -56,7 +56,7 @@ type Post = (path: string, given?: { headers?: Record<string, string | string[]>
 async function serve(
   adapter: () => ExpressAdapter | FastifyAdapter,
   trigger: TriggerOptions | TriggerAsyncOptions,
-  { prepare = () => {}, providers = [] }: { prepare?: (app: INestApplication) => void; providers?: any[] } = {},
+  { prepare = () => {}, providers = [], bodyParser = true }: { prepare?: (app: INestApplication) => void; providers?: any[]; bodyParser?: boolean } = {},
 ): Promise<{ post: Post; app: INestApplication }> {
   const testing = await Test.createTestingModule({
     imports: [
@@ -65,7 +65,7 @@ async function serve(
     ],
     providers: [Exports, ...providers],
   }).compile();
-  const app = testing.createNestApplication(adapter() as ExpressAdapter, { logger: false });
+  const app = testing.createNestApplication(adapter() as ExpressAdapter, { logger: false, bodyParser });
   apps.push(app);
   prepare(app);
   await app.listen(0, '127.0.0.1');
@@ -144,6 +144,7 @@ describe.each(ADAPTERS)('the endpoint on %s', (_, adapter) => {
     ['a header that is repeated', `/cron/${JOB}`, { headers: { 'x-fire-time': ['2026-11-30T02:15:00Z', '2026-11-30T02:15:00Z'] } }, 400, [expect.stringContaining('x-fire-time')]],
     ['a list', `/cron/${JOB}`, { body: '[]' }, 400, [expect.stringContaining('expected JSON such as')]],
     ['a body that is no JSON', `/cron/${JOB}`, { body: '{fireTime' }, 400, expect.anything()],
+    ['a body that is sent as text, as fetch does by itself', `/cron/${JOB}`, { body: '{"fireTime":"2026-11-30T02:15:00Z"}', headers: { 'content-type': 'text/plain;charset=UTF-8' } }, 400, [expect.stringContaining('sent as application/json')]],
     ['a body that is too large', `/cron/${JOB}`, { body: JSON.stringify({ data: 'x'.repeat(2_000_000) }) }, 413, expect.anything()],
     ['the name of an empty job', '/cron/%00', {}, 400, expect.anything()],
   ])('refuses %s', async (__, path, given, status, message) => {
@@ -208,6 +209,14 @@ describe.each(ADAPTERS)('the endpoint on %s', (_, adapter) => {
     const both = await serve(adapter, { guard: MeshGuard, token: TOKEN });
     expect((await both.post('/cron/unknown', { token: null, headers: { 'x-mesh': 'cron' } })).status).toBe(401);
     expect((await both.post('/cron/unknown')).status).toBe(403);
+  });
+
+  it('refuses content that the application does not read, and takes a request without any', async () => {
+    const { post } = await serve(adapter, { token: TOKEN }, { bodyParser: false });
+    const body = JSON.stringify({ fireTime: await aMinute() });
+    const unread = await post(`/cron/${JOB}`, { body, headers: { 'content-type': 'application/x-yaml' } });
+    expect([400, 415]).toContain(unread.status);
+    expect((await post(`/cron/${JOB}`, { headers: { 'x-fire-time': await aMinute() } })).status).toBe(202);
   });
 
   it('says to who waits that a run is dead, or not over yet', async () => {

@@ -6,6 +6,7 @@ import { Loop } from '../../runtime/loop.js';
 import { monotonicNow } from '../../runtime/monotonic.js';
 import { retryDelay } from '../../runtime/retry-delay.js';
 import { writeBlocked } from '../../store/jobs/blocked-instance.js';
+import { sessionOf } from '../../store/connection/pg-session.js';
 import { renewLeases, type RenewalAnswer } from '../../store/runs/renew-leases.js';
 import { OWN_TYPES, type ClientOptions } from '../../store/connection/client-config.js';
 import type { Tables } from '../../store/tables.js';
@@ -218,6 +219,12 @@ export class LeaseKeeper {
       if (this.ear) this.loop.wakeWithin(Math.random() * RECONNECT_WITHIN_MS);
     });
     await client.connect();
+    try {
+      await sessionOf(client, patience);
+    } catch (error) {
+      client.end().catch(() => {});
+      throw error;
+    }
     this.client = client;
     return client;
   }

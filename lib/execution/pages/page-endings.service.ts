@@ -31,7 +31,7 @@ export class PageEndings {
   async write(run: InFlightRun, page: OwnedPage, policies: PagePolicies, thrown: readonly unknown[]): Promise<void> {
     const outcome = this.decide(this.endOf(run, thrown), run, page, policies);
     run.ending = true;
-    const written = run.leaseLost ? null : await this.persist(page, endingOf(outcome));
+    const written = await this.persist(page, endingOf(outcome));
     run.settled = true;
     this.report(page, outcome, monotonicNow() - run.startedAt, written);
   }
@@ -51,8 +51,10 @@ export class PageEndings {
     return this.events.emit({ type: 'run.dead', ...facts, error: error ?? describeError(reason), reason: reason ?? '' });
   }
 
+  /** A page that was told that it is another's may still be this worker's, as far as `job_pages` knows: then the attempt has failed. */
   private endOf(run: InFlightRun, thrown: readonly unknown[]): HandlerEnd {
-    const { stopReason } = run;
+    const { stopReason, leaseLost } = run;
+    if (leaseLost) return { kind: 'failed', ...readFailure(leaseLost, null, this.time.now()) };
     if (stopReason instanceof CancelledError) return { kind: 'cancelled', reason: stopReason.reason };
     if (stopReason instanceof TimeoutError) return this.failed(run, thrown.length > 0 && isVerdict(thrown[0]) ? thrown[0] : stopReason);
     if (stopReason) return { kind: 'stopped' };

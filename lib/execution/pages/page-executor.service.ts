@@ -78,7 +78,7 @@ export class PageExecutor {
   /** @returns what the handler threw, in a list; an empty one when it returned */
   private async handle(run: InFlightRun, owned: OwnedPage, job: RegisteredJob, { handler }: PageHandler): Promise<unknown[]> {
     try {
-      await this.context.enter(run, () => handler(this.cronRun(run, job), { id: owned.page, data: owned.data ?? undefined }));
+      await this.context.enter(run, this.cronRun(run, job), (cronRun) => handler(cronRun, { id: owned.page, data: owned.data ?? undefined }));
       await run.end();
       return [];
     } catch (thrown) {
@@ -87,14 +87,13 @@ export class PageExecutor {
     }
   }
 
-  /** `data` of the run is its page's, and goes with that. */
   private cronRun(run: InFlightRun, { definition }: RegisteredJob): CronRun {
-    return new CronRun({ ...cronRunFacts(run, definition, this.keys.secret), data: definition.data });
+    return new CronRun(cronRunFacts(run, definition, this.keys.secret));
   }
 }
 
 function inFlight(owned: OwnedPage, { definition }: RegisteredJob, { policies }: PageHandler): InFlightRun {
   const lease = { leaseMs: Infinity, leaseUntil: NEVER, leaseDeadline: Infinity, beside: false };
-  return new InFlightRun({ ...owned, ...lease }, { ...definition, budgetMs: null, timeoutMs: policies.timeoutMs });
+  return new InFlightRun({ ...owned, data: owned.runData ?? undefined, ...lease }, { ...definition, budgetMs: null, timeoutMs: policies.timeoutMs });
 }
 

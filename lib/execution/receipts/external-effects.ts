@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { Injectable } from '@nestjs/common';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { EntityManager } from 'typeorm';
@@ -7,6 +8,7 @@ import { describeError, type StoredError } from '../../domain/runs/stored-error.
 import { storableJson } from '../../domain/runs/stored-json.js';
 import { EffectNotDone } from '../../errors/effect-not-done.error.js';
 import { LeaseLostError } from '../../errors/lease-lost.error.js';
+import { InvalidOptionsError } from '../../errors/invalid-options.error.js';
 import { MixedReceiptError } from '../../errors/mixed-receipt.error.js';
 import { SchedulerEvents } from '../../events/scheduler-events.js';
 import type { Slots } from '../../runtime/slots.js';
@@ -50,6 +52,8 @@ const LONGEST_RETRY_MS = 2_000;
 @Injectable()
 export class ExternalEffects {
   private readonly underWay = new Map<string, Promise<unknown>>();
+  /** The receipts of the calls that code is inside of. */
+  private readonly inside = new AsyncLocalStorage<readonly string[]>();
 
   constructor(
     private readonly runs: InFlightRuns,
@@ -60,11 +64,17 @@ export class ExternalEffects {
     private readonly events: SchedulerEvents,
   ) {}
 
-  /** One call at a time for each receipt of an attempt: one that is found open was cut off. */
+  /**
+   * One call at a time for each receipt of an attempt: one that is found open was cut off.
+   * @throws InvalidOptionsError for what is no call, and for one inside itself: it would wait for its own end
+   */
   async once<Answer>(run: InFlightRun, key: ReceiptKey, plan: CallPlan<Answer>): Promise<ExternalOutcome<Answer>> {
     const name = JSON.stringify([run.id, run.owned.attempt, key.entity, key.effect]);
+    const around = this.inside.getStore() ?? [];
+    const problem = typeof plan.call !== 'function' ? 'the call: expected a function' : around.includes(name) ? 'it was called inside its own call' : null;
+    if (problem !== null) throw new InvalidOptionsError([`ReceiptService.onceExternal("${key.entity}"): ${problem}`]);
     while (this.underWay.has(name)) await this.underWay.get(name);
-    const work = this.carryOut(run, key, plan);
+    const work = this.inside.run([...around, name], () => this.carryOut(run, key, plan));
     const ended = work.then(() => {}, () => {});
     this.underWay.set(name, ended);
     void ended.then(() => this.underWay.delete(name));

@@ -7,7 +7,7 @@ import { chunksOf, inParallel, type Items } from '../../runtime/chunks.js';
 import { ReceiptBatchStore } from '../../store/receipts/receipt-batch.store.js';
 import { requireItems, type BatchEffect, type EachOptions, type EachOutcome, type PendingOptions } from './bulk-options.js';
 import { runFor } from './given-run.js';
-import { InFlightRuns, type InFlightRun } from '../in-flight-runs.js';
+import type { InFlightRun } from '../in-flight-runs.js';
 import { ReceiptBatches } from './receipt-batches.js';
 import { receiptKey } from './receipt-key.js';
 import { ReceiptPlaces, type OwnPlace } from './receipt-places.js';
@@ -23,7 +23,6 @@ const DEFAULT_MAX_FAILURES = 1_000;
 export class ReceiptBulk {
   constructor(
     private readonly context: RunContext,
-    private readonly runs: InFlightRuns,
     private readonly places: ReceiptPlaces,
     private readonly store: ReceiptBatchStore,
     private readonly batches: ReceiptBatches,
@@ -31,13 +30,13 @@ export class ReceiptBulk {
 
   pending<Item>(given: Items<Item>, options: PendingOptions<Item>): AsyncIterableIterator<Item> {
     const { effect = DEFAULT_EFFECT, run: which } = receiptOptions('pending', options);
-    const run = runFor('ReceiptService.pending', this.context, this.runs, which);
+    const run = runFor('ReceiptService.pending', this.context, which);
     return this.withoutReceipt(run, requireItems(given), keysBy(options.key, effect), effect);
   }
 
   async each<Item>(verb: 'onceEach' | 'onceBatch', given: Items<Item>, effect: BatchEffect<Item>, options: EachOptions<Item>): Promise<EachOutcome<Item>> {
     const read = receiptOptions(verb, options);
-    const run = runFor(`ReceiptService.${verb}`, this.context, this.runs, read.run);
+    const run = runFor(`ReceiptService.${verb}`, this.context, read.run);
     const work = this.all(verb, run, requireItems(given), effect, options, read);
     if (run !== this.context.current) run.track(work);
     return work;

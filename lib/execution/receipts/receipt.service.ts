@@ -11,7 +11,6 @@ import { SchedulerDatabase } from '../../store/scheduler-database.js';
 import type { BatchEffect, EachOptions, EachOutcome, EachEffect, KeyedOptions, PendingOptions } from './bulk-options.js';
 import { ExternalEffects, type ExternalCall, type ExternalOutcome } from './external-effects.js';
 import { runFor } from './given-run.js';
-import { InFlightRuns } from '../in-flight-runs.js';
 import { ReceiptBulk } from './receipt-bulk.js';
 import { receiptKey, type EntityName } from './receipt-key.js';
 import type { ReceiptIn } from './receipt-places.js';
@@ -42,7 +41,6 @@ export interface OnceOptions extends OccurrenceOnceOptions {
 export class ReceiptService {
   constructor(
     private readonly context: RunContext,
-    private readonly runs: InFlightRuns,
     private readonly scripts: ReceiptScripts,
     private readonly writer: ReceiptWriter,
     private readonly bulk: ReceiptBulk,
@@ -147,7 +145,7 @@ export class ReceiptService {
 
   private async ofRun<Result>(entity: EntityName, effect: Effect<Result>, options: OnceOptions): Promise<OnceOutcome<Result>> {
     const { effect: name, in: where, run: which } = receiptOptions('once', options);
-    const run = runFor('ReceiptService.once', this.context, this.runs, which);
+    const run = runFor('ReceiptService.once', this.context, which);
     const key = receiptKey(entity, name);
     if (run.leaseLost) throw run.leaseLost;
     const script = this.scripts.ofRun(run, key);

@@ -1,5 +1,6 @@
 import type { DataSource } from 'typeorm';
-import { preparedOn, sessionOf, type PgSession, type PreparableStatement, type SessionFacts } from './pg-session.js';
+import { forgetPrepared, preparedOn, sessionOf, type PgSession, type PreparableStatement, type SessionFacts } from './pg-session.js';
+import { isStalePrepared } from './sql-state.js';
 
 /** SQL for a value, as a JSON literal. */
 type Json = (value: unknown) => string;
@@ -19,12 +20,20 @@ export function inOneMessage<Row>(dataSource: DataSource, write: (json: Json) =>
 
 /**
  * The same for statements that are asked again and again: on a session of its own each is prepared once. Planning them takes
- * the database longer than carrying them out.
+ * the database longer than carrying them out. What became of them meanwhile (somebody has reset the session, or altered a
+ * table) is found by calling them; such a call has done nothing, and is made once more.
  */
 export function inOnePreparedMessage<Row>(dataSource: DataSource, statements: readonly PreparableStatement[]): Promise<Row[]> {
   return onSession(dataSource, async (client, session, json) => {
-    const calls = session.isOwn ? await preparedOn(client, statements) : statements.map(({ sql }) => sql);
-    return send<Row>(client, session, statements.map(({ values }, index) => calls[index]!(values.map(json))));
+    const call = async () => {
+      const calls = session.isOwn ? await preparedOn(client, statements) : statements.map(({ sql }) => sql);
+      return send<Row>(client, session, statements.map(({ values }, index) => calls[index]!(values.map(json))));
+    };
+    return call().catch(async (error: unknown) => {
+      if (!session.isOwn || !isStalePrepared(error)) throw error;
+      await forgetPrepared(client);
+      return call();
+    });
   });
 }
 

@@ -43,8 +43,9 @@ const sessions = new WeakMap<object, Promise<SessionFacts>>();
 const prepared = new WeakMap<PgSession, Map<string, number>>();
 
 /**
- * Asks once for each connection.
- * @param client pg's
+ * Asks once for each connection. A session of its own is made read committed, whatever the default of its role or database:
+ * under a stricter level a renewal of leases fails when a run that it is about ends in that moment, and with it all others.
+ * @param client this library's own, of pg's kind
  * @param patienceMs how long to wait for the answer; as long as the client does, if it is left out
  */
 export function sessionOf(client: object, patienceMs?: number): Promise<SessionFacts> {
@@ -58,10 +59,11 @@ export function sessionOf(client: object, patienceMs?: number): Promise<SessionF
 }
 
 async function look(client: NumberedClient, patienceMs?: number): Promise<SessionFacts> {
-  const text = `select pg_backend_pid() as pid, current_setting('default_transaction_isolation') as isolation`;
-  const { rows } = [await client.query({ text, ...(patienceMs !== undefined && { query_timeout: patienceMs }) })].flat()[0]!;
-  const { pid, isolation } = rows[0] as { pid: number; isolation: string };
+  const ask = async (text: string) => [await client.query({ text, ...(patienceMs !== undefined && { query_timeout: patienceMs }) })].flat()[0]!.rows;
+  const [{ pid, isolation }] = (await ask(`select pg_backend_pid() as pid, current_setting('default_transaction_isolation') as isolation`)) as [{ pid: number; isolation: string }];
   const isOwn = pid === client.processID;
+  if (isOwn && isolation !== 'read committed') await ask(`set default_transaction_isolation = 'read committed'`);
+  // A claim depends on it, and goes on to ask for it itself: what was set may be reset.
   return { isOwn, isReadCommitted: isOwn && isolation === 'read committed' };
 }
 
@@ -88,6 +90,12 @@ export async function preparedOn(client: PgSession, statements: readonly Prepara
     known.set(name, now + PLAN_FOR_MS);
   }
   return statements.map(({ name }) => (values) => `execute ${nameOf(name)}${inBrackets(values)}`);
+}
+
+/** Whatever the session still knows of them: all are prepared anew. Nothing else is prepared on connections of this library. */
+export async function forgetPrepared(client: PgSession): Promise<void> {
+  prepared.delete(client);
+  await client.query('deallocate all');
 }
 
 function nameOf(name: string): string {

@@ -38,3 +38,9 @@ export function isConflict(error: unknown): boolean {
   const { code } = postgresError(error);
   return code === '40001' || code === '40P01';
 }
+
+/** True when a prepared statement is not what it was: it is gone, is there already, or gives other columns since a table was altered. */
+export function isStalePrepared(error: unknown): boolean {
+  const { code, message } = postgresError(error);
+  return code === '26000' || code === '42P05' || (code === '0A000' && /cached plan/.test(message ?? ''));
+}

@@ -1,7 +1,7 @@
 import { standingOf } from '../../domain/missed/backfill.js';
 import type { CallInDoubt, ExplainedJob, ExplainedRow, ExplainedStart, ExplanationFacts } from '../../domain/explain/explanation-facts.js';
 import type { RunKey } from '../../domain/runs/run.js';
-import { IN_DOUBT } from '../receipts/in-doubt.store.js';
+import { inDoubt } from '../receipts/in-doubt.store.js';
 import { timesOf } from './times-of.js';
 import { isOff } from '../jobs/flag-off.js';
 import type { JobRun } from '../entities/job-run.entity.js';
@@ -140,7 +140,7 @@ export class ExplainStore {
        where  receipt.job_name = $1
        and    receipt.fire_time = $2
        and    receipt.state in ('open', 'in_doubt')
-       and    ${IN_DOUBT}
+       and    ${inDoubt(this.database.tables)}
        order  by receipt.opened_at, receipt.entity, receipt.effect
        limit  100`,
       [jobName, fireTime.toISOString()],

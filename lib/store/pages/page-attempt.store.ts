@@ -1,6 +1,7 @@
 import type { PageKey, PageStatus, PageTicket } from '../../domain/effects/page.js';
 import type { RunKey, RunStatus, RunTrigger } from '../../domain/runs/run.js';
 import type { StoredError } from '../../domain/runs/stored-error.js';
+import { mayEndSessionsOf } from '../connection/may-end-session.js';
 import { inOneMessage } from '../connection/one-message.js';
 import { cancelWaitingPages, endFannedOut } from './page-ends.js';
 import { lockPages } from './page-lock.js';
@@ -15,6 +16,8 @@ export interface OwnedPage extends PageKey {
   readonly instanceId: string;
   readonly trigger: RunTrigger;
   readonly data: unknown;
+  /** What the occurrence was given; null for nothing of its own. */
+  readonly runData: unknown;
 }
 
 /** What a delivery found. */
@@ -94,7 +97,7 @@ export class PageAttemptStore {
          and    page.page = free.page
          and    run.status in ('running', 'fanned_out', 'queued', 'failed', 'orphaned')
          and    run.cancel_requested_at is null
-         returning page.attempt, page.releases, page.data, run.trigger`,
+         returning page.attempt, page.releases, page.data, run.trigger, run.data as "runData"`,
       ];
     });
     if (claimed) return { kind: 'claimed', page: { ...claimed, jobName: ticket.jobName, fireTime: ticket.fireTime, page: ticket.page, instanceId } };
@@ -204,7 +207,7 @@ function endReceipts(which: string, schema: string): string {
          cross  join lateral (
            select held.pid
            from   pg_locks held
-           join   pg_stat_activity backend on backend.pid = held.pid and backend.usename = current_user
+           join   pg_stat_activity backend on backend.pid = held.pid and ${mayEndSessionsOf('backend.usesysid')}
            where  held.locktype = 'advisory'
            and    held.objsubid = 1
            and    held.granted

@@ -74,7 +74,8 @@ export class PageKeepingStore {
   /**
    * Queues again what is under way in processes that are gone, and what the queue seems to have lost: of an occurrence in which
    * nothing has moved for a while, whatever it was given. A queue that has not lost it drops it, or delivers it once too often.
-   * @returns how many
+   * What waits of a run that was cancelled before its tick had ended waits for nobody.
+   * @returns how many are queued again
    */
   async recover(jobNames: readonly string[], { goneForMs, stillForMs }: { readonly goneForMs: number; readonly stillForMs: number }): Promise<number> {
     const { jobRuns, jobPages, jobInstances } = this.database.tables;
@@ -133,6 +134,28 @@ export class PageKeepingStore {
        and    page.page = lost.page
        returning 1`,
       [jobNames, stillForMs],
+    );
+    await this.query(
+      `with left_over as (
+         select page.job_name, page.fire_time, page.page, run.reason
+         from   ${jobPages} page
+         join   ${jobRuns} run on run.job_name = page.job_name and run.fire_time = page.fire_time
+         where  page.status in ('queued', 'failed')
+         and    page.job_name = any ($1::text[])
+         and    run.status = 'cancelled'
+         for    no key update of page skip locked
+         for    share of run skip locked
+       )
+       update ${jobPages} page
+       set    status = 'cancelled',
+              reason = left_over.reason,
+              finished_at = clock_timestamp(),
+              next_attempt_at = null
+       from   left_over
+       where  page.job_name = left_over.job_name
+       and    page.fire_time = left_over.fire_time
+       and    page.page = left_over.page`,
+      [jobNames],
     );
     return gone.length + lost.length;
   }

@@ -5,6 +5,7 @@ import type { Actor } from '../operations/dead-letter.store.js';
 import { queryOn, type Query } from '../connection/query.js';
 import type { ReceiptKey } from './receipt.store.js';
 import type { SchedulerDatabase } from '../scheduler-database.js';
+import type { Tables } from '../tables.js';
 
 /** A call outside the database that nobody knows the end of. */
 export interface EffectInDoubt extends RunKey, ReceiptKey {
@@ -29,11 +30,19 @@ export interface ResolvedEffects {
   readonly left: number;
 }
 
-/** SQL for: of a `receipt` and its `run`, nobody will find out by itself what came of the call. What is open goes on with its run, while that has an attempt or will have one. */
-export const IN_DOUBT = `(receipt.state = 'in_doubt' or receipt.state = 'open' and coalesce(run.status, 'gone') not in ('queued', 'running', 'failed', 'orphaned'))`;
+/**
+ * SQL for: of a `receipt` and its `run`, nobody will find out by itself what came of the call. What is open goes on with its run, while
+ * that has an attempt or will have one, and with the pages under way of one whose tick has failed for good.
+ */
+export const inDoubt = (tables: Tables): string =>
+  `(receipt.state = 'in_doubt' or receipt.state = 'open' and coalesce(run.status, 'gone') not in ('queued', 'running', 'fanned_out', 'failed', 'orphaned') and ${noPageOf(tables, 'receipt')})`;
+
+/** SQL for: no page of the occurrence is under way, given the alias of a table. */
+const noPageOf = ({ jobPages }: Tables, alias: string): string =>
+  `not exists (select from ${jobPages} page where page.job_name = ${alias}.job_name and page.fire_time = ${alias}.fire_time and page.status = 'running')`;
 
 /** SQL for: one that the first seven parameters ask for. */
-const MATCHES = `${IN_DOUBT}
+const matches = (tables: Tables): string => `${inDoubt(tables)}
        and   ($1::text is null or receipt.job_name = $1)
        and   ($2::timestamptz is null or receipt.fire_time = $2)
        and   ($3::timestamptz is null or receipt.fire_time >= $3)
@@ -52,7 +61,8 @@ export class InDoubtStore {
 
   /** The oldest first. */
   find(which: InDoubtWhich, limit: number): Promise<EffectInDoubt[]> {
-    const { receipts, jobRuns } = this.database.tables;
+    const { tables } = this.database;
+    const { receipts, jobRuns } = tables;
     return this.query<EffectInDoubt>(
       `select receipt.job_name as "jobName", receipt.fire_time as "fireTime", receipt.entity, receipt.effect, receipt.attempt,
               receipt.claimed_by as "instanceId", receipt.opened_at as "openedAt", receipt.idempotency_key as "idempotencyKey",
@@ -60,7 +70,7 @@ export class InDoubtStore {
        from   ${receipts} receipt
        left   join ${jobRuns} run on run.job_name = receipt.job_name and run.fire_time = receipt.fire_time
        where  receipt.state in ('open', 'in_doubt')
-       and    ${MATCHES}
+       and    ${matches(tables)}
        order  by receipt.opened_at, receipt.job_name, receipt.entity, receipt.effect
        limit  $8`,
       [...parametersOf(which), limit],
@@ -73,14 +83,15 @@ export class InDoubtStore {
    * @param answer JSON of what the receiver answered; null for nothing
    */
   async resolve(which: InDoubtWhich, limit: number, as: 'done' | 'undone', answer: string | null, { by, reason }: Actor): Promise<ResolvedEffects> {
-    const { receipts, jobRuns, jobActions } = this.database.tables;
+    const { tables } = this.database;
+    const { receipts, jobRuns, jobActions } = tables;
     const [row] = await this.query<{ changed: [string, string, string, string][]; left_over: number }>(
       `with matching as materialized (
          select receipt.job_name, receipt.fire_time, receipt.entity, receipt.effect, receipt.state, receipt.attempt
          from   ${receipts} receipt
          left   join ${jobRuns} run on run.job_name = receipt.job_name and run.fire_time = receipt.fire_time
          where  receipt.state in ('open', 'in_doubt')
-         and    ${MATCHES}
+         and    ${matches(tables)}
        ),
        picked as materialized (
          select receipt.job_name, receipt.fire_time, receipt.entity, receipt.effect
@@ -122,11 +133,13 @@ export class InDoubtStore {
   }
 
   /**
-   * Parks the calls of runs that have ended without their answer: no attempt follows that would find them.
+   * Parks the calls of runs that have ended without their answer: no attempt follows that would find them. The run is held: one that
+   * is replayed at this moment may have opened the receipt anew.
    * @returns those that were, by this instance
    */
   parkEnded(limit: number): Promise<(RunKey & ReceiptKey & Pick<EffectInDoubt, 'attempt' | 'error'>)[]> {
-    const { receipts, jobRuns } = this.database.tables;
+    const { tables } = this.database;
+    const { receipts, jobRuns } = tables;
     return this.query(
       `with ended as materialized (
          select receipt.job_name, receipt.fire_time, receipt.entity, receipt.effect
@@ -134,10 +147,11 @@ export class InDoubtStore {
          join   ${jobRuns} run on run.job_name = receipt.job_name and run.fire_time = receipt.fire_time
          where  receipt.state = 'open'
          and    run.status in ('done', 'dead', 'cancelled', 'skipped')
-         and    receipt.attempt <= run.attempt
+         and    ${noPageOf(tables, 'receipt')}
          order  by receipt.fire_time, receipt.job_name, receipt.entity, receipt.effect
          limit  $1
          for    update of receipt skip locked
+         for    share of run skip locked
        )
        update ${receipts} receipt
        set    state = 'in_doubt'

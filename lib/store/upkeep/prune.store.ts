@@ -74,7 +74,7 @@ export class PruneStore {
          and    not exists (
                   select from ${jobRuns} run
                   where  run.backfill_id = backfill.id
-                  and    run.status in ('queued', 'running', 'failed', 'orphaned'))
+                  and    run.status in ('queued', 'running', 'fanned_out', 'failed', 'orphaned'))
          order  by backfill.created_at
          limit  $2
          for    update of backfill skip locked

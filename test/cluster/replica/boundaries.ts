@@ -1,5 +1,6 @@
 import { Inject, Injectable, type INestApplicationContext } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
+import type { Attempt } from './messages.js';
 import { Parent } from './parent.js';
 import { SETTINGS } from './settings.token.js';
 import type { Boundary, ReplicaSettings } from './settings.js';
@@ -99,7 +100,7 @@ export class Boundaries {
 export async function watchBoundaries(app: INestApplicationContext): Promise<void> {
   const boundaries = app.get(Boundaries);
   if (!boundaries.isWatched) return;
-  const claims = await ownClass('store/claim.store', 'ClaimStore');
+  const claims = await ownClass('store/runs/claim.store', 'ClaimStore');
   const ends = await ownClass('execution/end-writer', 'EndWriter');
 
   around(app.get(claims), 'claimDue', {
@@ -130,6 +131,20 @@ function around(target: Record<string, (...given: any[]) => Promise<any>>, metho
     await after?.(result, ...given);
     return result;
   };
+}
+
+/** Puts gates around the ends of pages, as they are written. */
+export async function watchPageEnds(app: INestApplicationContext): Promise<void> {
+  const ends: Readonly<Record<string, 'before' | 'after'>> = Object.assign({}, ...app.get<ReplicaSettings>(SETTINGS).jobs.map(({ pageEnds }) => pageEnds));
+  if (Object.keys(ends).length === 0) return;
+  const parent = app.get(Parent);
+  const gate = async (when: 'before' | 'after', page: Attempt & { readonly page: string }) => {
+    if (ends[page.page] === when) await parent.passGate(page.page, page);
+  };
+  around(app.get(await ownClass('store/pages/page-attempt.store', 'PageAttemptStore')), 'end', {
+    before: (page) => gate('before', page),
+    after: (_written, page) => gate('after', page),
+  });
 }
 
 /** A class that the package does not export, as the package itself has it. */

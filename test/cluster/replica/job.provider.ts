@@ -1,18 +1,29 @@
 import { Injectable, type Type } from '@nestjs/common';
-import { DistributedCron, type CronRun } from 'nestjs-distributed-cron';
+import { DistributedCron, DistributedCronPage, FanOutService, type CronRun, type Page } from 'nestjs-distributed-cron';
 import type { ReplicaJob } from './settings.js';
 import { Steps } from './steps.js';
 
 /** A class of its own for each job, decorated as an application's would be. */
-export function jobProvider({ cron, steps: own, ...options }: ReplicaJob): Type {
+export function jobProvider({ cron, steps: own, pages, pageEnds: _, ...options }: ReplicaJob): Type {
   @Injectable()
   class Job {
-    constructor(private readonly steps: Steps) {}
+    constructor(
+      protected readonly steps: Steps,
+      protected readonly fanOut: FanOutService,
+    ) {}
 
     @DistributedCron(cron, options)
-    run(run: CronRun): Promise<void> {
-      return this.steps.take(own, run);
+    async run(run: CronRun): Promise<void> {
+      await this.steps.take(own, run);
+      if (pages) await this.fanOut.publish(Object.keys(pages).map((id) => ({ id })));
     }
   }
+  if (!pages) return Job;
+
+  const page = async function (this: Job, run: CronRun, { id }: Page): Promise<void> {
+    await this['steps'].take(pages[id] ?? [], run);
+  };
+  Object.defineProperty(Job.prototype, 'page', { value: page, configurable: true, writable: true });
+  DistributedCronPage(options.name, { concurrency: Object.keys(pages).length })(Job.prototype, 'page', Object.getOwnPropertyDescriptor(Job.prototype, 'page')!);
   return Job;
 }

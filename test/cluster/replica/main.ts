@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import { NestFactory } from '@nestjs/core';
-import { watchBoundaries } from './boundaries.js';
+import { watchBoundaries, watchPageEnds } from './boundaries.js';
 import { Parent } from './parent.js';
 import { ReplicaModule } from './replica.module.js';
 import type { ReplicaSettings } from './settings.js';
@@ -14,6 +14,7 @@ process.on('disconnect', () => process.exit(1));
 const app = await NestFactory.createApplicationContext(ReplicaModule.with(settings), { logger: ['error', 'warn'] });
 
 await watchBoundaries(app);
+await watchPageEnds(app);
 
 process.once('SIGTERM', async () => {
   await app.close();

@@ -1,5 +1,6 @@
 import { Module, type DynamicModule } from '@nestjs/common';
 import { DistributedSchedulerModule } from 'nestjs-distributed-cron';
+import { DistributedCronBullMqModule } from 'nestjs-distributed-cron/bullmq';
 import { Boundaries } from './boundaries.js';
 import { Effects } from './effects.js';
 import { EventReporter } from './event.reporter.js';
@@ -17,7 +18,10 @@ export class ReplicaModule {
   static with(settings: ReplicaSettings): DynamicModule {
     return {
       module: ReplicaModule,
-      imports: [DistributedSchedulerModule.forRoot({ ...settings.scheduler, connection: { url: settings.url } })],
+      imports: [
+        DistributedSchedulerModule.forRoot({ ...settings.scheduler, connection: { url: settings.url } }),
+        ...(settings.jobs.some(({ pages }) => pages) ? [DistributedCronBullMqModule.forRoot({ redeliverAfter: '5s' })] : []),
+      ],
       providers: [
         { provide: SETTINGS, useValue: settings },
         Parent,

@@ -44,6 +44,10 @@ export interface ReplicaJob extends Omit<DistributedCronOptions, 'name'> {
   readonly cron: string;
   /** What its handler does, one after the other. */
   readonly steps: readonly Step[];
+  /** Its pages, by id, and what their handler does: its own steps come first, and then it publishes them. */
+  readonly pages?: Readonly<Record<string, readonly Step[]>>;
+  /** Pages whose end stands at the gate that is named as they are, before or after it is written. */
+  readonly pageEnds?: Readonly<Record<string, 'before' | 'after'>>;
 }
 
 /** One thing a handler does. */
