@@ -6,6 +6,7 @@ import { GuardedClient } from './guarded-client.js';
 /** What a queue and a worker are made with. */
 export interface BullMqBackend {
   queue(name: string): Queue;
+  /** One that runs when it is told to. */
   worker(name: string, processor: Processor, options: { readonly concurrency: number; readonly lockDuration: number; readonly stalledInterval: number }): Worker;
 }
 
@@ -29,7 +30,7 @@ export function postgresBackend({ connection, schema, migrate }: ResolvedBullMqO
   return {
     queue: (name) => new Queue(name, { connection: settings(1) }, createPostgresBackend) as unknown as Queue,
     worker: (name, processor, options) =>
-      new Worker(name, processor, { ...options, maxStalledCount, runRetryDelay, connection: settings(WORKER_POOL) }, createPostgresBackend) as unknown as Worker,
+      new Worker(name, processor, { ...options, autorun: false, maxStalledCount, runRetryDelay, connection: settings(WORKER_POOL) }, createPostgresBackend) as unknown as Worker,
   };
 }
 
@@ -38,6 +39,6 @@ export function redisBackend({ redis }: ResolvedBullMqOptions): BullMqBackend {
   const impatient = { ...redis, maxRetriesPerRequest: 1 };
   return {
     queue: (name) => new Queue(name, { connection: impatient }),
-    worker: (name, processor, options) => new Worker(name, processor, { ...options, maxStalledCount, runRetryDelay, connection: { ...redis, maxRetriesPerRequest: null } }),
+    worker: (name, processor, options) => new Worker(name, processor, { ...options, autorun: false, maxStalledCount, runRetryDelay, connection: { ...redis, maxRetriesPerRequest: null } }),
   };
 }

@@ -8,13 +8,15 @@ const AGAIN_AFTER_MS = 1_000;
 const IDLE_WITHIN_MS = 500;
 
 /**
- * A worker of BullMQ that is made anew until its database was there: one that was not there at its beginning never works. One that
- * has worked finds its way back by itself.
+ * A worker of BullMQ that begins once its queue is ready: one that does not wait for that asks a queue that has failed for good again
+ * and again, without a pause in which anything else of the process could run. It is made anew until its database was there and
+ * had the tables: one that was not ready at its beginning never works. One that has worked finds its way back by itself.
  */
 export class LastingWorker {
   private current: Worker;
   private ended = false;
 
+  /** @param make one that does not run by itself */
   constructor(private readonly make: () => Worker) {
     this.current = this.started();
   }
@@ -35,12 +37,20 @@ export class LastingWorker {
 
   private started(): Worker {
     const worker = this.make();
-    worker.waitUntilReady().catch(() => this.replace(worker));
+    worker.waitUntilReady().then(
+      () => this.run(worker),
+      (error: Error) => this.replace(worker, error),
+    );
     return worker;
   }
 
-  private async replace(worker: Worker): Promise<void> {
+  private async run(worker: Worker): Promise<void> {
+    if (!this.ended) await worker.run().catch((error: Error) => worker.emit('error', error));
+  }
+
+  private async replace(worker: Worker, error: Error): Promise<void> {
     if (this.ended) return;
+    worker.emit('error', error);
     await letGo(worker).catch(() => {});
     await sleep(AGAIN_AFTER_MS, undefined, { ref: false });
     if (!this.ended) this.current = this.started();
