@@ -1,7 +1,7 @@
 import { createPostgresBackend, Queue, Worker, type Processor } from 'bullmq';
 import type { PageQueueContext } from '../domain/effects/page-queue.js';
 import type { ResolvedBullMqOptions } from './bullmq-options.js';
-import { GuardedClient } from './guarded-client.js';
+import { GuardedClient } from '../store/connection/guarded-client.js';
 
 /** What a queue and a worker are made with. */
 export interface BullMqBackend {

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { DataSource } from 'typeorm';
+import { GuardedClient } from '../../lib/store/connection/guarded-client.js';
 import { clientWithPatience } from '../../lib/store/connection/patient-client.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { Wire } from '../support/wire.js';
@@ -36,5 +37,20 @@ describe('trap 13: a database that is cut off without a word', () => {
   it('leaves alone what is merely refused', async () => {
     await expect(dataSource.query('select nothing')).rejects.toThrow(/nothing/);
     expect(await dataSource.query('select 3 as three')).toEqual([{ three: 3 }]);
+  });
+});
+
+describe('a connection on its way from the pool to whoever takes it', () => {
+  it.each([
+    ['of the coordination', clientWithPatience(300)],
+    ['of receipts, and of BullMQ', GuardedClient],
+  ])('%s does not end the process when the server goes away', async (_whose, Client) => {
+    const client = new Client({ connectionString: test.url });
+    await client.connect();
+    const over = new Promise((resolve) => client.once('end', resolve));
+    // Nobody has put a listener to its errors yet.
+    await test.query(`select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid = $1`, [(client as unknown as { processID: number }).processID]);
+    await over;
+    await expect(client.query('select 1')).rejects.toThrow();
   });
 });

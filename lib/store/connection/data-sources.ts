@@ -12,6 +12,7 @@ import { JobInstance } from '../entities/job-instance.entity.js';
 import { JobPage } from '../entities/job-page.entity.js';
 import { JobRun } from '../entities/job-run.entity.js';
 import { JobSchedule } from '../entities/job-schedule.entity.js';
+import { GuardedClient } from './guarded-client.js';
 import { clientWithPatience } from './patient-client.js';
 import { Receipt } from '../entities/receipt.entity.js';
 
@@ -48,7 +49,7 @@ export function abandonConnections(source: DataSource): void {
 
 /** Holds receipts and what the application writes with them. */
 export function receiptSource(connection: PostgresConnection, options: ResolvedSchedulerOptions): DataSource {
-  return new DataSource({ ...own(connection, options.receiptPoolSize), entities: connection.entities ?? [] });
+  return new DataSource({ ...own(connection, options.receiptPoolSize, { Client: GuardedClient }), entities: connection.entities ?? [] });
 }
 
 /** @throws DatabaseConnectionError when the application has not initialized it */

@@ -1,6 +1,7 @@
 import type { EventEmitter } from 'node:events';
-import pg from 'pg';
+import type pg from 'pg';
 import { breakConnection } from './break-connection.js';
+import { GuardedClient } from './guarded-client.js';
 
 type Query = (...args: unknown[]) => unknown;
 
@@ -11,7 +12,7 @@ type Query = (...args: unknown[]) => unknown;
  * @param open where each is noted as long as it is open, also while it still connects
  */
 export function clientWithPatience(patienceMs: number, open = new Set<pg.Client>()): typeof pg.Client {
-  return class extends pg.Client {
+  return class extends GuardedClient {
     constructor(config: pg.ClientConfig) {
       // The pool hides the password from what copies its options.
       super({ ...config, password: config.password, query_timeout: patienceMs });
