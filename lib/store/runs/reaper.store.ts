@@ -6,8 +6,8 @@ import { isRemoved, removedJobs } from '../jobs/is-removed.js';
 import { mayEndSessionsOf } from '../connection/may-end-session.js';
 import { inOnePreparedMessage } from '../connection/one-message.js';
 import { queryOn, type Query } from '../connection/query.js';
-import type { Tables } from '../tables.js';
 import type { SchedulerDatabase } from '../scheduler-database.js';
+import { reaperOutlook } from './reaper-outlook.js';
 import type { WaitingRun } from './claim.store.js';
 import { receiptLockKey } from '../receipts/receipt-lock.js';
 import { backfillHasPlace, groupHasPlace, hasPlaceBeside, leavesTheWayFree, nothingInTheWay, precedence, runsAlone } from './waiting-rules.js';
@@ -79,7 +79,7 @@ export class ReaperStore {
   async outlook(jobNames: readonly string[]): Promise<ReaperOutlook> {
     const { tables, coordination } = this.database;
     const [row] = await inOnePreparedMessage<{ now: Date; next_expiry: Date | null; next_attempt: Date | null; removed_wait: boolean }>(coordination, [
-      { name: 'outlook', sql: ([names]) => outlook(tables, names!), values: [jobNames] },
+      { name: 'outlook', sql: ([names]) => reaperOutlook(tables, names!), values: [jobNames] },
     ]);
     return { databaseNow: row!.now, nextExpiry: row!.next_expiry, nextAttempt: row!.next_attempt, removedWait: row!.removed_wait };
   }
@@ -252,29 +252,4 @@ export class ReaperStore {
       ],
     );
   }
-}
-
-/** @param names SQL for a jsonb array of the jobs' names */
-function outlook(tables: Tables, names: string): string {
-  const { jobRuns, jobSchedule, jobFlags } = tables;
-  return `
-      with known as materialized (
-        select jsonb_array_elements_text(${names}) as name
-      )
-      select clock_timestamp() as now,
-            (select min(lease_until)
-             from   ${jobRuns}
-             where  status = 'running'
-             and   (job_name in (select name from known) or job_name in (${removedJobs(tables)}))) as next_expiry,
-            (select min(greatest(next_attempt_at, fire_time))
-             from   ${jobRuns}
-             where  status in ('queued', 'failed', 'orphaned')
-             and    job_name in (select name from known)
-             and    not ${isRemoved(tables, 'job_name')}
-             and    not ${isHeld(jobSchedule, 'job_name')}
-             and    not ${isOff(jobFlags, `(select policies ->> 'flag' from ${jobSchedule} declared where declared.name = job_name)`)}) as next_attempt,
-             exists (
-               select from ${jobRuns}
-               where  status in ('queued', 'failed', 'orphaned')
-               and    job_name in (${removedJobs(tables)})) as removed_wait`;
 }
