@@ -1,11 +1,10 @@
 import { Injectable } from '@nestjs/common';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { databaseTrouble } from '../domain/database-trouble.js';
 import type { Outcome } from '../domain/runs/outcome.js';
 import { describeError } from '../domain/runs/stored-error.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
+import { insisting } from '../runtime/insisting.js';
 import { monotonicNow } from '../runtime/monotonic.js';
-import { retryDelay } from '../runtime/retry-delay.js';
 import { FanOutStore } from '../store/pages/fan-out.store.js';
 import { JobRunStore, type Ending, type WrittenEnd } from '../store/runs/job-run.store.js';
 import { StepStore } from '../store/runs/step.store.js';
@@ -16,7 +15,6 @@ import type { InFlightRun } from './in-flight-runs.js';
 const WRITES = { done: 'completion', released: 'release', retry: 'failure', dead: 'failure', cancelled: 'cancellation' } as const;
 
 /** Between two tries, in milliseconds, at most. */
-const LONGEST_RETRY_MS = 2_000;
 
 /**
  * Writes how attempts ended. A write that fails is tried again for as long as the lease holds: a success that could not
@@ -70,17 +68,11 @@ export class RunEndings {
   }
 
   /** Asks the database until it answers, for as long as the lease holds. @returns null when it does not */
-  private async insisting<Answer>(run: InFlightRun, ask: (failures: number) => Promise<Answer>): Promise<Answer | null> {
-    for (let failures = 1; ; failures++) {
-      try {
-        return await ask(failures - 1);
-      } catch (error) {
-        this.events.emit({ type: 'loop.failed', loop: `ending of ${run.id}`, error: describeError(error), failures, trouble: databaseTrouble(error) });
-        const wait = retryDelay(failures, LONGEST_RETRY_MS);
-        if (run.leaseLost || monotonicNow() + wait >= run.leaseDeadline) return null;
-        await sleep(wait, undefined, { ref: false });
-      }
-    }
+  private insisting<Answer>(run: InFlightRun, ask: (failures: number) => Promise<Answer>): Promise<Answer | null> {
+    return insisting(ask, (error, failures, waitMs) => {
+      this.events.emit({ type: 'loop.failed', loop: `ending of ${run.id}`, error: describeError(error), failures, trouble: databaseTrouble(error) });
+      return !run.leaseLost && monotonicNow() + waitMs < run.leaseDeadline;
+    }).catch(() => null);
   }
 
   private report(run: InFlightRun, outcome: Outcome, durationMs: number, written: WrittenEnd | null): void {

@@ -1,5 +1,4 @@
 import { Injectable } from '@nestjs/common';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { isVerdict, readFailure } from '../../domain/runs/failure.js';
 import { decideOutcome, type HandlerEnd, type Outcome } from '../../domain/runs/outcome.js';
 import { describeError } from '../../domain/runs/stored-error.js';
@@ -8,12 +7,11 @@ import { TimeoutError } from '../../errors/timeout.error.js';
 import { SchedulerEvents } from '../../events/scheduler-events.js';
 import type { PagePolicies } from '../../options/page-options.js';
 import { DatabaseTime } from '../../runtime/database-time.js';
+import { insisting } from '../../runtime/insisting.js';
 import { monotonicNow } from '../../runtime/monotonic.js';
 import { PageAttemptStore, type EndedRun, type OwnedPage, type PageEnding, type WrittenPageEnd } from '../../store/pages/page-attempt.store.js';
 import type { InFlightRun } from '../in-flight-runs.js';
 
-const FIRST_RETRY_MS = 50;
-const LONGEST_RETRY_MS = 2_000;
 
 /** How long a page's end is tried to be written, in milliseconds; after that the delivery is made again, and receipts hold. */
 const PATIENCE_MS = 60_000;
@@ -82,16 +80,9 @@ export class PageEndings {
     this.events.emit({ type: 'policy.failed', jobName, fireTime, attempt, option, error });
   }
 
-  private async persist(page: OwnedPage, ending: PageEnding): Promise<WrittenPageEnd | null> {
+  private persist(page: OwnedPage, ending: PageEnding): Promise<WrittenPageEnd | null> {
     const giveUpAt = monotonicNow() + PATIENCE_MS;
-    for (let wait = FIRST_RETRY_MS; ; wait = Math.min(wait * 2, LONGEST_RETRY_MS)) {
-      try {
-        return await this.store.end(page, ending);
-      } catch (error) {
-        if (monotonicNow() + wait > giveUpAt) throw error;
-        await sleep(wait, undefined, { ref: false });
-      }
-    }
+    return insisting(() => this.store.end(page, ending), (_error, _failures, waitMs) => monotonicNow() + waitMs <= giveUpAt);
   }
 
   private report({ jobName, fireTime, page, attempt }: OwnedPage, outcome: Outcome, durationMs: number, written: WrittenPageEnd | null): void {

@@ -1,6 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { Injectable } from '@nestjs/common';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { EntityManager } from 'typeorm';
 import { databaseTrouble } from '../../domain/database-trouble.js';
 import type { InDoubtPolicy } from '../../domain/effects/external-effect.js';
@@ -12,6 +11,7 @@ import { InvalidOptionsError } from '../../errors/invalid-options.error.js';
 import { MixedReceiptError } from '../../errors/mixed-receipt.error.js';
 import { SchedulerEvents } from '../../events/scheduler-events.js';
 import type { Slots } from '../../runtime/slots.js';
+import { insisting } from '../../runtime/insisting.js';
 import { monotonicNow } from '../../runtime/monotonic.js';
 import { ExternalReceiptStore, type CallAnswer } from '../../store/receipts/external-receipt.store.js';
 import { PartitionStore } from '../../store/upkeep/partition.store.js';
@@ -45,8 +45,6 @@ export interface CallPlan<Answer> {
   readonly slots: Slots;
 }
 
-const FIRST_RETRY_MS = 50;
-const LONGEST_RETRY_MS = 2_000;
 
 /** Effects outside the database: a receipt is opened before the call and closed after it. */
 @Injectable()
@@ -150,16 +148,12 @@ export class ExternalEffects {
    * Writes what came of a call; tried again for as long as the lease holds, or it would be in doubt. One statement without a
    * transaction around it: a process that is frozen at any moment of it keeps the receipt from nobody.
    */
-  private async persist<Result>(run: InFlightRun, slots: Slots, write: (manager: EntityManager) => Promise<Result>): Promise<Result> {
-    for (let wait = FIRST_RETRY_MS, failures = 1; ; wait = Math.min(wait * 2, LONGEST_RETRY_MS), failures++) {
-      try {
-        return await slots.run(async () => onReceiptConnection(await this.database.receipts(), ({ manager }, bounded) => bounded(write(manager))));
-      } catch (error) {
-        this.events.emit({ type: 'loop.failed', loop: `receipt of ${run.id}`, error: describeError(error), failures, trouble: databaseTrouble(error) });
-        if (run.leaseLost || monotonicNow() + wait >= run.leaseDeadline) throw error;
-        await sleep(wait, undefined, { ref: false });
-      }
-    }
+  private persist<Result>(run: InFlightRun, slots: Slots, write: (manager: EntityManager) => Promise<Result>): Promise<Result> {
+    const once = async () => onReceiptConnection(await this.database.receipts(), ({ manager }, bounded) => bounded(write(manager)));
+    return insisting(() => slots.run(once), (error, failures, waitMs) => {
+      this.events.emit({ type: 'loop.failed', loop: `receipt of ${run.id}`, error: describeError(error), failures, trouble: databaseTrouble(error) });
+      return !run.leaseLost && monotonicNow() + waitMs < run.leaseDeadline;
+    });
   }
 
   private tellInDoubt({ owned: { jobName, fireTime } }: InFlightRun, key: ReceiptKey, attempt: number, error: StoredError | null): void {
