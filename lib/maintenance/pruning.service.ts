@@ -7,7 +7,7 @@ import { Loop } from '../runtime/loop.js';
 import { PruneStore } from '../store/upkeep/prune.store.js';
 
 /** A start has more urgent things to do. */
-const FIRST_AFTER_MS = 60_000;
+const FIRST_AFTER_MS = 300_000;
 const EVERY_MS = 6 * 3_600_000;
 const NEXT_BATCH_AFTER_MS = 1_000;
 const MAX_RETRY_MS = 60_000;

@@ -54,7 +54,7 @@ export class CatchUpService {
   /** One pass over the jobs with missed occurrences; one job's trouble is not the others'. @returns milliseconds to the next */
   async catchUp(): Promise<number> {
     let decided = true;
-    await eachByItself(this.timelines.missed(this.time.now()), () => this.stopping, async (timeline) => {
+    await eachByItself(this.timelines.due(this.time.now()).missed, () => this.stopping, async (timeline) => {
       if (!(await this.decide(timeline))) decided = false;
     });
     return decided ? Infinity : LOOK_AGAIN_MS;

@@ -45,13 +45,14 @@ export class ClaimOrder {
 
   /** @param candidates of each job, oldest first */
   sort(candidates: readonly Candidate[]): Candidate[] {
-    const seen = new Map<string, number>();
+    const seen = new Map<JobDefinition, number>();
     const placed = candidates.map((candidate) => {
-      const turn = seen.get(candidate.job.name) ?? 0;
-      seen.set(candidate.job.name, turn + 1);
-      return { candidate, turn, ...this.place(candidate.job) };
+      const turn = seen.get(candidate.job) ?? 0;
+      seen.set(candidate.job, turn + 1);
+      const { isMine, rank } = this.place(candidate.job);
+      return { candidate, turn, startsAt: candidate.startsAt, isOthers: isMine ? 0 : 1, rank };
     });
-    placed.sort((a, b) => a.turn - b.turn || a.candidate.startsAt - b.candidate.startsAt || Number(b.isMine) - Number(a.isMine) || a.rank - b.rank);
+    placed.sort((a, b) => a.turn - b.turn || a.startsAt - b.startsAt || a.isOthers - b.isOthers || a.rank - b.rank);
     return placed.map(({ candidate }) => candidate);
   }
 

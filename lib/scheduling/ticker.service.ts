@@ -34,7 +34,7 @@ const MOST_IN_A_BATCH = 200;
  * As long as there is no room for all that is due, this is how old the order may be in which it is tried: others decide some of
  * it meanwhile, and more comes due.
  */
-const KEPT_FOR_MS = 200;
+const KEPT_FOR_MS = 500;
 
 /** What is due at one instant. */
 interface Due {
@@ -120,9 +120,8 @@ export class TickerService {
   }
 
   private look(now: number): Due {
-    const missed = this.timelines.missed(now).length > 0;
-    if (missed) this.catchUps.wake();
-    const live = this.timelines.live(now);
+    const { live, missed } = this.timelines.due(now);
+    if (missed.length > 0) this.catchUps.wake();
     const free = live.filter(({ job }) => !this.runs.lingers(job));
     const due = this.order.sort(free.flatMap((timeline) => timeline.due(now)));
     const isYielded = ({ job, startsAt }: Candidate) => startsAt + YIELD_MS > now && !this.order.isMine(job);
@@ -138,7 +137,7 @@ export class TickerService {
       timelines,
       lookedAt: now,
       contested: open.filter(({ job }) => placesOf(job) !== null),
-      heldBack: missed || free.length < live.length,
+      heldBack: missed.length > 0 || free.length < live.length,
       yieldedUntil,
       looked: false,
       nextDueAt: null,

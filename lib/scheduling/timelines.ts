@@ -41,14 +41,12 @@ export class Timelines {
     return this.timelines.get(timeline.job.name) === timeline;
   }
 
-  /** Those with something to start now, on time or merely late; the earliest first. */
-  live(now: number): JobTimeline[] {
-    return this.placed.due(now).filter((timeline) => !timeline.isMissed(now));
-  }
-
-  /** Those with something that should have run long ago; the earliest first. */
-  missed(now: number): JobTimeline[] {
-    return this.placed.due(now).filter((timeline) => timeline.isMissed(now));
+  /** Those with something to start now, on time or merely late, and those with something that should have run long ago; the earliest first. */
+  due(now: number): { live: JobTimeline[]; missed: JobTimeline[] } {
+    const live: JobTimeline[] = [];
+    const missed: JobTimeline[] = [];
+    for (const timeline of this.placed.due(now)) (timeline.isMissed(now) ? missed : live).push(timeline);
+    return { live, missed };
   }
 
   /** When the next occurrence of any job may start, milliseconds; Infinity when there is none. */

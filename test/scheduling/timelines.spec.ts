@@ -41,9 +41,9 @@ describe('the timelines of an instance', () => {
           const dueAt = all.map((timeline) => timeline.dueAt ?? Infinity).sort((a, b) => a - b);
           expect(timelines.nextDueAt).toBe(dueAt[0] ?? Infinity);
           expect(timelines.nextDueAfter(now)).toBe(dueAt.find((at) => at > now) ?? Infinity);
-          const live = timelines.live(now);
+          const { live, missed } = timelines.due(now);
           expect(new Set(live)).toEqual(new Set(all.filter((timeline) => timeline.isDue(now) && !timeline.isMissed(now))));
-          expect(new Set(timelines.missed(now))).toEqual(new Set(all.filter((timeline) => timeline.isDue(now) && timeline.isMissed(now))));
+          expect(new Set(missed)).toEqual(new Set(all.filter((timeline) => timeline.isDue(now) && timeline.isMissed(now))));
           expect(live.map((timeline) => timeline.dueAt!)).toEqual(live.map((timeline) => timeline.dueAt!).sort((a, b) => a - b));
           for (const name of NAMES) expect(timelines.get(name)).toBe(current.get(name));
         }
@@ -55,6 +55,6 @@ describe('the timelines of an instance', () => {
     const timelines = new Timelines();
     timelines.set(new JobTimeline(aJob('last', '0 0 1 1 *'), 8.64e15 - 1_000));
     expect(timelines.nextDueAt).toBe(Infinity);
-    expect(timelines.live(8.64e15)).toEqual([]);
+    expect(timelines.due(8.64e15).live).toEqual([]);
   });
 });
