@@ -12,10 +12,11 @@ import { month } from './month.js';
 import { replicas } from './replicas.js';
 import { judged, machine, sentence } from './report.js';
 import { schedules } from './schedules.js';
+import { simulation } from './simulation.js';
 import { takeOver } from './take-over.js';
 import { tick } from './tick.js';
 
-const BENCHMARKS: readonly Benchmark[] = [schedules, boot, tick, burst, fireDelay, replicas, idle, takeOver, claim, heartbeat, receipts, history, month];
+const BENCHMARKS: readonly Benchmark[] = [schedules, boot, tick, burst, fireDelay, replicas, idle, takeOver, claim, heartbeat, receipts, history, month, simulation];
 
 const USAGE = `npm run bench -- [--only NAME]… [--json] [--quick]; NAME is ${BENCHMARKS.map(({ name }) => name).join(', ')}.`;
 
