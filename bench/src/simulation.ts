@@ -33,7 +33,7 @@ export const simulation: Benchmark = {
 
 /** What the simulated database takes for its answers, and what a run leaves behind, on a real one. */
 async function measured(replicas: number, jobs: number, quick: boolean): Promise<{ costs: StatementCosts; bytes: { ours: RunBytes; bare: RunBytes } }> {
-  const costs = await onServer((url) => inFreshProcess<StatementCosts>('statement-costs.sample.js', url, String(jobs), String(replicas), quick ? '1' : '40'));
+  const costs = await onServer((url) => inFreshProcess<StatementCosts>('statement-costs.sample.js', url, String(jobs), String(replicas), quick ? '1' : '40', '0'));
   const bytes = await onServer((url) => onConnection(url, (client) => bytesOfRuns(client, url, quick ? 500 : 50_000)));
   return { costs, bytes };
 }

@@ -1,5 +1,6 @@
 import 'reflect-metadata';
 import { NestFactory } from '@nestjs/core';
+import type { Candidate } from '../../dist/lib/execution/claim.service.js';
 import { ClaimService, DistributedCron, DistributedSchedulerModule, JobRegistry } from '../../dist/lib/index.js';
 import { JobInstanceStore } from '../../dist/lib/store/jobs/job-instance.store.js';
 import { JobScheduleStore } from '../../dist/lib/store/jobs/job-schedule.store.js';
@@ -12,7 +13,7 @@ import type { StatementCost, StatementCosts } from './statement-costs.js';
 /** What the statements cost that the simulation answers itself: measured on a real database, small and large. */
 class Jobs {}
 
-const [url, jobCount, replicas, rounds] = [process.argv[2]!, ...process.argv.slice(3).map(Number)] as [string, number, number, number];
+const [url, jobCount, replicas, rounds, sample] = [process.argv[2]!, ...process.argv.slice(3).map(Number)] as [string, number, number, number, number];
 for (let index = 0; index < jobCount; index++) {
   const name = `job-${index}`;
   const handler = { value: () => {}, configurable: true, writable: true };
@@ -27,8 +28,8 @@ const jobs = of(JobRegistry).list().map(({ definition }) => definition);
 const names = jobs.map(({ name }) => name);
 for (let index = 0; index < replicas; index++) await instances.announce({ instanceId: `replica-${index}`, aliveMs: 600_000, jobs, handlers: [] });
 
-// Seconds of the past that nobody has claimed.
-let second = Math.floor(Date.now() / 1_000) - 600;
+// Each sample has seconds of the past of its own: nothing is claimed twice.
+let second = Math.floor(Date.now() / 1_000) - 600 - sample * 10_000;
 const due = (size: number) => {
   const fireTime = --second * 1_000;
   return jobs.slice(0, size).map((job) => ({ job, fireTime, startsAt: fireTime, byHand: true }));
@@ -36,8 +37,21 @@ const due = (size: number) => {
 const most = Math.min(100, jobCount);
 let owned: readonly OwnedRun[] = [];
 
-const claim = await line(most, (size) => due(size), async (candidates) => (owned = (await claims.claimDue(candidates)).owned));
-const end = await line(most, async (size) => (owned = (await claims.claimDue(due(size))).owned), () => ends.endAll(owned.map((run) => ({ run, ending: null }))));
+async function win(candidates: readonly Candidate[]): Promise<void> {
+  owned = (await claims.claimDue(candidates)).owned;
+  if (owned.length !== candidates.length) throw new Error(`${owned.length} of ${candidates.length} were claimed.`);
+}
+
+/** A run that has not ended would be in the way of the next of its job. */
+async function endAll(): Promise<void> {
+  const answers = await ends.endAll(owned.map((run) => ({ run, ending: null })));
+  if (!answers.every(({ kind }) => kind === 'written')) throw new Error('Not all runs were ended.');
+  owned = [];
+}
+
+const claim = await line(most, async (size) => (await endAll(), due(size)), win);
+const end = await line(most, async (size) => (await endAll(), win(due(size))), endAll);
+await endAll();
 const look = await line(jobCount, (size) => due(size), (candidates) => claims.decided(candidates));
 const decidedUntil = () => jobs.map((job) => ({ job, decidedUntil: ++second * 1_000 + 86_400_000 }));
 const flat = async (ask: () => Promise<unknown>): Promise<StatementCost> => ({ baseMs: await measured(() => null, ask), eachMs: 0 });

@@ -13,7 +13,7 @@ function bench(...flags: string[]): Promise<{ code: number; output: string; erro
   });
 }
 
-const NAMES = ['schedules', 'boot', 'tick', 'burst', 'fire-delay', 'replicas', 'idle', 'take-over', 'claim', 'heartbeat', 'receipts', 'history', 'month', 'simulation'];
+const NAMES = ['schedules', 'boot', 'tick', 'burst', 'fire-delay', 'replicas', 'idle', 'take-over', 'claim', 'heartbeat', 'receipts', 'history', 'month', 'vacuum', 'commits', 'simulation'];
 
 it.each(NAMES)('the benchmark "%s" runs, and prints a figure a line', async (name) => {
   const { code, output, errors } = await bench('--only', name, '--json', '--quick');
