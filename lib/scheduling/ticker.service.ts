@@ -125,6 +125,8 @@ export class TickerService {
       const stuck = advance(timelines, batch, result);
       left ||= result.verdicts.includes('waiting') || result.verdicts.includes('outdated');
       early ||= result.verdicts.includes('early');
+      // Others are at it just now: most of the rest is decided by now, too.
+      if (result.verdicts.includes('taken')) looked = false;
       open = open.slice(batch.length).filter(({ job }) => !stuck.has(job.name) && this.timelines.has(timelines.get(job.name)!));
     }
     return { left: left || open.length > 0, early, yieldedUntil };
