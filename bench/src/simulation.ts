@@ -1,14 +1,25 @@
+import { cpus } from 'node:os';
 import type { Benchmark, Effort, Figure } from './benchmark.js';
 import { onConnection, onServer } from './database.js';
 import { bytesOfRuns, type RunBytes } from './run-bytes.js';
 import { inFreshProcess } from './sampling.js';
 import type { SimulationPlan, SimulationResult } from './simulation-plan.js';
+import type { Asked } from './simulated-database.js';
 import type { StatementCosts, StatementKind } from './statement-costs.js';
 
 const RUNS_A_MONTH = 1_000 * 60 * 24 * 30;
 
+/** A case, apart from how large it is. */
+type Case = Pick<SimulationPlan, 'expression' | 'cores' | 'roundTripMs' | 'handlerMs'>;
+
+/** A database of its own for many replicas, and handlers that do something. */
+const SERVICE = { cores: 8, roundTripMs: 1, handlerMs: { from: 20, to: 500 } };
+
 /** All at the same second of each minute; and each at a second of its own. */
-const CASES = { minute: '* * * * *', spread: 'H * * * * *' } as const;
+const CASES: Readonly<Record<string, Case>> = { minute: { expression: '* * * * *', ...SERVICE }, spread: { expression: 'H * * * * *', ...SERVICE } };
+
+/** On this machine, with handlers that do nothing, all of whose ends come at once. */
+const AS_MEASURED: Case = { expression: '0,15,30,45 * * * * *', cores: cpus().length, roundTripMs: 0, handlerMs: { from: 0, to: 0 } };
 
 const KINDS: readonly StatementKind[] = ['claim', 'look', 'end', 'presence', 'outlook', 'watermark', 'unregistered'];
 
@@ -21,15 +32,25 @@ export const simulation: Benchmark = {
     const size = quick ? { replicas: 3, jobs: 30, warmUpSeconds: 6, seconds: 60 } : { replicas: 100, jobs: 1_000, warmUpSeconds: 60, seconds: 600 };
     const { costs, bytes } = await measured(size.replicas, size.jobs, quick);
     const figures = monthFigures(bytes);
-    for (const [name, expression] of Object.entries(CASES)) {
-      const plan: SimulationPlan = { ...size, expression, costs, cores: 8, roundTripMs: 1, handlerMs: { from: 20, to: 500 } };
-      const result = await inFreshProcess<SimulationResult>('simulation.sample.js', JSON.stringify(plan));
-      if (process.env.BENCH_VERBOSE) console.error(name, plan, result);
-      figures.push(...figuresOf(`simulation.${name}`, plan, result));
+    for (const [name, one] of Object.entries(CASES)) {
+      const plan = { ...size, ...one, costs };
+      figures.push(...figuresOf(`simulation.${name}`, plan, await simulated(plan)));
     }
+    // What `replicas` measures with real ones, to see how far the simulation can be trusted.
+    const real = { ...size, replicas: quick ? 3 : 30, jobs: quick ? 20 : 500, ...AS_MEASURED, costs };
+    const result = await simulated(real);
+    // All that a replica wins of an instant ends in one group.
+    const floor = (3 * result.claimsNeeded) / result.runs;
+    figures.push({ name: 'simulation.as-replicas-30', value: countsOf(result).statements / result.runs, unit: 'a run', floor, reach: 1 });
     return figures;
   },
 };
+
+async function simulated(plan: SimulationPlan): Promise<SimulationResult> {
+  const result = await inFreshProcess<SimulationResult>('simulation.sample.js', JSON.stringify(plan));
+  if (process.env.BENCH_VERBOSE) console.error(plan, result);
+  return result;
+}
 
 /** What the simulated database takes for its answers, and what a run leaves behind, on a real one. */
 async function measured(replicas: number, jobs: number, quick: boolean): Promise<{ costs: StatementCosts; bytes: { ours: RunBytes; bare: RunBytes } }> {
@@ -47,13 +68,10 @@ function monthFigures({ ours, bare }: { ours: RunBytes; bare: RunBytes }): Figur
 
 function figuresOf(name: string, { replicas, seconds, costs, roundTripMs }: SimulationPlan, result: SimulationResult): Figure[] {
   const { runs, asked, most, claimsNeeded, askedInVain, delayMs, poolSize } = result;
-  const statements = sum(KINDS.map((kind) => asked[kind]?.statements ?? 0));
-  const inVain = sum(KINDS.map((kind) => asked[kind]?.inVain ?? 0));
-  const busyMs = sum(KINDS.map((kind) => asked[kind]?.busyMs ?? 0));
+  const { statements, inVain, busyMs, leastNeeded } = countsOf(result);
   // Who wins something of an instant has to claim it, in two statements; and each run ends by itself, since handlers end at different times.
   const needed: Partial<Record<StatementKind, number>> = { claim: 2 * claimsNeeded, end: runs };
   const neededMs = claimsNeeded * costs.claim.baseMs + runs * (costs.claim.eachMs + costs.end.baseMs + costs.end.eachMs);
-  const leastNeeded = 2 * claimsNeeded + runs;
   const soonest = roundTripMs + costs.claim.baseMs + costs.claim.eachMs;
   return [
     { name: `${name}-statements`, value: statements / runs, unit: 'a run', floor: leastNeeded / runs, reach: (2 * leastNeeded) / runs },
@@ -72,6 +90,11 @@ function figuresOf(name: string, { replicas, seconds, costs, roundTripMs }: Simu
     // Each its pool and its heartbeat's; PostgreSQL allows a hundred by default.
     { name: `${name}-connections`, value: replicas * (poolSize + 1), unit: 'connections', floor: replicas, reach: 97 },
   ];
+}
+
+function countsOf({ runs, asked, claimsNeeded }: SimulationResult) {
+  const total = (what: keyof Asked) => sum(KINDS.map((kind) => asked[kind]?.[what] ?? 0));
+  return { statements: total('statements'), inVain: total('inVain'), busyMs: total('busyMs'), leastNeeded: 2 * claimsNeeded + runs };
 }
 
 function sum(values: readonly number[]): number {
