@@ -42,4 +42,3 @@ const result: SimulationResult = {
   tookMs: performance.now() - startedAt,
 };
 console.log(JSON.stringify(result));
-process.exit();
