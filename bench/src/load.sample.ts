@@ -8,7 +8,7 @@ import { ReaperStore } from '../../dist/lib/store/runs/reaper.store.js';
 import { renewLeases } from '../../dist/lib/store/runs/renew-leases.js';
 import { RunEndsStore } from '../../dist/lib/store/runs/run-ends.store.js';
 import { Tables } from '../../dist/lib/store/tables.js';
-import { LOAD_JOBS, type Load, type LoadResult } from './load.js';
+import type { Load, LoadResult } from './load.js';
 import { median } from './sampling.js';
 
 /** How many of the last rounds are timed. */
@@ -17,8 +17,8 @@ const TIMED = 50;
 /** Claims, renews and ends so many runs as an instance does under load, and no more. */
 class Jobs {}
 
-const { url, runs, renewals, overlap } = JSON.parse(process.argv[2]!) as Load;
-for (let index = 0; index < LOAD_JOBS; index++) {
+const { url, runs, batch, renewals, overlap } = JSON.parse(process.argv[2]!) as Load;
+for (let index = 0; index < batch; index++) {
   const name = `history-${index}`;
   const handler = { value: () => {}, configurable: true, writable: true };
   Object.defineProperty(Jobs.prototype, name, handler);
@@ -38,7 +38,7 @@ const tables = new Tables('public');
 const times = { claimMs: [] as number[], endMs: [] as number[], outlookMs: [] as number[] };
 
 const now = Math.floor(Date.now() / 1_000);
-const rounds = Math.ceil(runs / LOAD_JOBS);
+const rounds = Math.ceil(runs / batch);
 for (let round = 0; round < rounds; round++) {
   const timed = round >= rounds - TIMED;
   // Time goes on, as it does: what is written last is the newest.
@@ -47,7 +47,7 @@ for (let round = 0; round < rounds; round++) {
   if (timed) await timing('outlookMs', timed, () => reaper.outlook(names));
   for (let beat = 0; beat < renewals; beat++) await renewLeases(client, tables, owned.map(leaseOf), 10_000);
   const answers = await timing('endMs', timed, () => ends.endAll(owned.map((run) => ({ run, ending: null }))));
-  if (answers.filter(({ kind }) => kind === 'written').length !== LOAD_JOBS) throw new Error('Not all runs were claimed and ended.');
+  if (answers.filter(({ kind }) => kind === 'written').length !== batch) throw new Error('Not all runs were claimed and ended.');
 }
 await client.end();
 await app.close();

@@ -1,18 +1,17 @@
 import { inFreshProcess } from './sampling.js';
 
-/** Runs that are claimed this many at a time, one of each job, and ended together. */
-export const LOAD_JOBS = 100;
-
 /** What is done to the tables. */
 export interface Load {
   readonly url: string;
   readonly runs: number;
+  /** So many are claimed at a time, one of each job, and ended together. */
+  readonly batch: number;
   /** How often the lease of each run is renewed before it ends. */
   readonly renewals: number;
   readonly overlap: 'allow' | 'forbid';
 }
 
-/** Milliseconds, when almost all of it was done: for 100 occurrences at once, and for the reaper's look. */
+/** Milliseconds, when almost all of it was done: for a batch, and for the reaper's look. */
 export interface LoadResult {
   readonly claimMs: number;
   readonly endMs: number;

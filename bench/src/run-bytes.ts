@@ -11,7 +11,7 @@ export interface RunBytes {
 
 /** Of runs that are claimed 100 at a time and ended in groups; and of the same rows in a bare table with one key. */
 export async function bytesOfRuns(client: pg.Client, url: string, runs: number): Promise<{ ours: RunBytes; bare: RunBytes }> {
-  const ours = await costOf(client, 'job_runs', runs, async () => void (await doLoad({ url, runs, renewals: 0, overlap: 'allow' })));
+  const ours = await costOf(client, 'job_runs', runs, async () => void (await doLoad({ url, runs, batch: 100, renewals: 0, overlap: 'allow' })));
   const bare = await costOf(client, 'bare_runs', runs, () => bareRuns(client, runs));
   return { ours, bare };
 }
