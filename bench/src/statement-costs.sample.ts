@@ -53,7 +53,8 @@ const claim = await line(most, async (size) => (await endAll(), due(size)), win)
 const end = await line(most, async (size) => (await endAll(), win(due(size))), endAll);
 await endAll();
 const look = await line(jobCount, (size) => due(size), (candidates) => claims.decided(candidates));
-const decidedUntil = () => jobs.map((job) => ({ job, decidedUntil: ++second * 1_000 + 86_400_000 }));
+// Of a hundred replicas one is the first to remember, and the others find it remembered.
+const watermarks = jobs.map((job) => ({ job, decidedUntil: second * 1_000 + 86_400_000 }));
 const flat = async (ask: () => Promise<unknown>): Promise<StatementCost> => ({ baseMs: await measured(() => null, ask), eachMs: 0 });
 const costs: StatementCosts = {
   claim,
@@ -61,7 +62,7 @@ const costs: StatementCosts = {
   look,
   presence: await flat(() => schedules.lookIn({ instanceId: 'replica-0', aliveMs: 600_000, jobs, handlers: [] }, 1e9)),
   outlook: await flat(() => reaper.outlook(names)),
-  watermark: await flat(() => schedules.remember(decidedUntil())),
+  watermark: await flat(() => schedules.remember(watermarks)),
   unregistered: await flat(() => instances.orphanRunsOf([])),
 };
 await app.close();
