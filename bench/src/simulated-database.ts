@@ -108,7 +108,7 @@ export class SimulatedDatabase {
   /** @param lockedMs how long it waits for a lock, which costs nothing @returns when it is done, without the way to and fro */
   private carryOut(kind: StatementKind, size: number, lockedMs = 0, statements = 1): number {
     const { baseMs, eachMs } = this.costs[kind];
-    const cost = baseMs + size * eachMs;
+    const cost = baseMs + Math.max(0, size - 1) * eachMs;
     const core = this.freeAt.indexOf(Math.min(...this.freeAt));
     const doneAt = Math.max(this.time.now, this.freeAt[core]!) + cost;
     this.freeAt[core] = doneAt;

@@ -71,8 +71,8 @@ function figuresOf(name: string, { replicas, seconds, costs, roundTripMs }: Simu
   const { statements, inVain, busyMs, leastNeeded } = countsOf(result);
   // Who wins something of an instant has to claim it, in two statements; and each run ends by itself, since handlers end at different times.
   const needed: Partial<Record<StatementKind, number>> = { claim: 2 * claimsNeeded, end: runs };
-  const neededMs = claimsNeeded * costs.claim.baseMs + runs * (costs.claim.eachMs + costs.end.baseMs + costs.end.eachMs);
-  const soonest = roundTripMs + costs.claim.baseMs + costs.claim.eachMs;
+  const neededMs = claimsNeeded * costs.claim.baseMs + (runs - claimsNeeded) * costs.claim.eachMs + runs * costs.end.baseMs;
+  const soonest = roundTripMs + costs.claim.baseMs;
   return [
     { name: `${name}-statements`, value: statements / runs, unit: 'a run', floor: leastNeeded / runs, reach: (2 * leastNeeded) / runs },
     // A hundredth of what PostgreSQL takes in batches.

@@ -3,9 +3,13 @@ export type StatementKind = 'claim' | 'look' | 'end' | 'presence' | 'outlook' | 
 
 /** Milliseconds, from question to answer on a connection that is free. */
 export interface StatementCost {
+  /** For one occurrence or job. */
   readonly baseMs: number;
-  /** For each occurrence or job that it names. */
+  /** For each further one that it names. */
   readonly eachMs: number;
 }
 
-export type StatementCosts = Readonly<Record<StatementKind, StatementCost>>;
+export interface StatementCosts extends Readonly<Record<StatementKind, StatementCost>> {
+  /** Watermarks that move; for most replicas another has moved them. */
+  readonly advance: StatementCost;
+}
