@@ -1,5 +1,5 @@
 import type { DueOccurrence, ClaimAnswer, ClaimAnswers } from '../../dist/lib/store/runs/claim.store.js';
-import type { RunKey } from '../../dist/lib/domain/runs/run.js';
+import { runId, type RunKey } from '../../dist/lib/domain/runs/run.js';
 import type { SimulatedTime } from './simulated-time.js';
 import type { StatementCosts, StatementKind } from './statement-costs.js';
 
@@ -36,6 +36,8 @@ export class SimulatedDatabase {
   /** Whole seconds, each with one who asked about occurrences in it, and how many of those questions brought something. */
   readonly askers = new Map<string, number>();
   private readonly decided = new Map<string, Decided>();
+  /** When the leases end of those that run, in the order they began. */
+  private readonly leases = new Map<string, Date>();
   private readonly lockedUntil = new Map<string, number>();
   private readonly freeAt: number[];
 
@@ -77,6 +79,15 @@ export class SimulatedDatabase {
     return found;
   }
 
+  end(run: RunKey): void {
+    this.leases.delete(runId(run));
+  }
+
+  get nextExpiry(): Date | null {
+    const [first] = this.leases.values();
+    return first ?? null;
+  }
+
   /** Any other statement: it decides nothing. */
   async ask(kind: StatementKind, size = 0): Promise<void> {
     await this.time.pass(this.carryOut(kind, size) - this.time.now);
@@ -96,7 +107,9 @@ export class SimulatedDatabase {
     this.decided.set(jobName, { fireTime: fireTime.getTime(), committedAt });
     this.runs += 1;
     this.delays.push(now - startsAt.getTime());
-    return { ...nothing, verdict: 'claimed', attempt: 1, releases: 0, trigger: 'schedule', leaseUntil: new Date(now + leaseMs) };
+    const leaseUntil = new Date(now + leaseMs);
+    this.leases.set(runId({ jobName, fireTime }), leaseUntil);
+    return { ...nothing, verdict: 'claimed', attempt: 1, releases: 0, trigger: 'schedule', leaseUntil };
   }
 
   private isDecided({ jobName, fireTime }: RunKey, at: number): boolean {

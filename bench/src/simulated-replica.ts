@@ -5,12 +5,14 @@ import type { OwnedRun } from '../../dist/lib/domain/runs/run.js';
 import { ClaimService } from '../../dist/lib/execution/claim.service.js';
 import { EndWriter } from '../../dist/lib/execution/end-writer.js';
 import { ExecutorService } from '../../dist/lib/execution/executor.service.js';
+import { WakeUps } from '../../dist/lib/execution/heartbeat/wake-ups.js';
 import { InFlightRun, InFlightRuns } from '../../dist/lib/execution/in-flight-runs.js';
 import { ReaperService } from '../../dist/lib/maintenance/reaper.service.js';
 import { DatabaseTime } from '../../dist/lib/runtime/database-time.js';
 import { ClaimOrder } from '../../dist/lib/scheduling/claim-order.js';
 import { JobTimeline } from '../../dist/lib/scheduling/job-timeline.js';
 import { OwnPresence } from '../../dist/lib/scheduling/own-presence.service.js';
+import { PollPace } from '../../dist/lib/scheduling/poll-pace.js';
 import { ScheduleFollower } from '../../dist/lib/scheduling/schedule-follower.service.js';
 import { TickerService } from '../../dist/lib/scheduling/ticker.service.js';
 import { Timelines } from '../../dist/lib/scheduling/timelines.js';
@@ -19,7 +21,7 @@ import { WatermarkService } from '../../dist/lib/scheduling/watermark.service.js
 import { fakedNeighbours, fakedStores, type Surroundings } from './simulated-surroundings.js';
 
 /** The services that decide what is asked and when, as they are: what is faked is what they ask, and the handlers. */
-const REAL = [ClaimOrder, ClaimService, EndWriter, InFlightRuns, OwnPresence, ReaperService, ScheduleFollower, TickerService, Timelines, UnregisteredJobs, WatermarkService];
+const REAL = [ClaimOrder, ClaimService, EndWriter, InFlightRuns, OwnPresence, PollPace, ReaperService, ScheduleFollower, TickerService, Timelines, UnregisteredJobs, WakeUps, WatermarkService];
 
 /** A replica that takes part from now on. How many runs it won is told. */
 export class SimulatedReplica {
@@ -51,6 +53,7 @@ export class SimulatedReplica {
 
   start(): void {
     const { time, jobs } = this.around;
+    this.get(WakeUps).areHeard = true;
     this.get(DatabaseTime).observe(time.date, time.now);
     for (const job of jobs) this.get(Timelines).set(new JobTimeline(job, time.date.getTime()));
     for (const service of [ScheduleFollower, ReaperService, WatermarkService, TickerService]) this.get<{ start(): void }>(service).start();
@@ -58,6 +61,7 @@ export class SimulatedReplica {
 
   private execute(owned: readonly OwnedRun[]): void {
     this.won += owned.length;
+    if (owned.length > 0) this.get(ScheduleFollower).runStarted();
     for (const one of owned) void this.run(new InFlightRun(one, this.jobs.get(one.jobName)!));
   }
 

@@ -12,7 +12,7 @@ import { ClaimStore, type DueOccurrence } from '../../dist/lib/store/runs/claim.
 import { JobRunStore } from '../../dist/lib/store/runs/job-run.store.js';
 import { ReaperStore } from '../../dist/lib/store/runs/reaper.store.js';
 import { RunEndsStore, type RunEnd } from '../../dist/lib/store/runs/run-ends.store.js';
-import type { RunKey } from '../../dist/lib/domain/runs/run.js';
+import type { OwnedRun, RunKey } from '../../dist/lib/domain/runs/run.js';
 import type { SimulatedDatabase } from './simulated-database.js';
 import type { SimulatedTime } from './simulated-time.js';
 import type { StatementKind } from './statement-costs.js';
@@ -45,13 +45,16 @@ export function fakedStores(id: string, { time, database, company, roundTripMs, 
     await database.ask(kind, size);
     return answer();
   });
-  const written = { kind: 'written', end: { status: 'done', reason: null } } as const;
+  const ended = (run: OwnedRun) => {
+    database.end(run);
+    return { kind: 'written', end: { status: 'done', reason: null } } as const;
+  };
   const looked = () => ({ databaseNow: time.date, present: true, company, backfilling: false, jobs: [], cancels: [], flagsOff: [] });
-  const outlook = () => ({ databaseNow: time.date, nextExpiry: null, nextAttempt: null, removedWait: false });
+  const outlook = () => ({ databaseNow: time.date, nextExpiry: database.nextExpiry, nextAttempt: null, removedWait: false, strays: false });
   return [
     { provide: ClaimStore, useValue: { claimDue: (due: readonly DueOccurrence[]) => overTheWire(() => database.claim(due, id)), withRow: (keys: readonly RunKey[]) => overTheWire(() => database.look(keys, id)) } },
-    { provide: RunEndsStore, useValue: { endAll: (ends: readonly RunEnd[]) => statement('end', () => ends.map(() => written), ends.length) } },
-    { provide: JobRunStore, useValue: { complete: () => statement('end', () => written.end, 1) } },
+    { provide: RunEndsStore, useValue: { endAll: (ends: readonly RunEnd[]) => statement('end', () => ends.map(({ run }) => ended(run)), ends.length) } },
+    { provide: JobRunStore, useValue: { complete: (run: OwnedRun) => statement('end', () => ended(run).end, 1) } },
     { provide: JobScheduleStore, useValue: { lookIn: () => statement('presence', looked), remember: () => statement('watermark', () => undefined, jobs.length) } },
     { provide: JobInstanceStore, useValue: { orphanRunsOf: () => statement('unregistered', () => []), unregistered: () => statement('unregistered', () => []) } },
     { provide: ReaperStore, useValue: { outlook: () => statement('outlook', outlook) } },
