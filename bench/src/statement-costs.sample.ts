@@ -44,6 +44,7 @@ async function win(candidates: readonly Candidate[]): Promise<void> {
 
 /** A run that has not ended would be in the way of the next of its job. */
 async function endAll(): Promise<void> {
+  if (owned.length === 0) return;
   const answers = await ends.endAll(owned.map((run) => ({ run, ending: null })));
   if (!answers.every(({ kind }) => kind === 'written')) throw new Error('Not all runs were ended.');
   owned = [];
