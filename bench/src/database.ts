@@ -2,8 +2,8 @@ import pg from 'pg';
 import { startEmbeddedServer } from '../../dist/lib/store/embedded/embedded-server.js';
 
 /** A PostgreSQL server of this run's own, on this machine and with `fsync` off; gone when the work has ended. */
-export async function onServer<Result>(work: (url: string) => Promise<Result>): Promise<Result> {
-  const server = await startEmbeddedServer({ postgresFlags: ['-c', 'shared_preload_libraries=pg_stat_statements', '-c', 'pg_stat_statements.track_planning=on', '-c', 'max_connections=300'] });
+export async function onServer<Result>(work: (url: string) => Promise<Result>, flags: readonly string[] = []): Promise<Result> {
+  const server = await startEmbeddedServer({ postgresFlags: ['-c', 'shared_preload_libraries=pg_stat_statements', '-c', 'pg_stat_statements.track_planning=on', '-c', 'max_connections=300', ...flags] });
   try {
     return await work(server.url);
   } finally {

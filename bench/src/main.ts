@@ -3,6 +3,7 @@ import { boot } from './boot.js';
 import { FULL, QUICK, type Benchmark } from './benchmark.js';
 import { burst } from './burst.js';
 import { claim } from './claim.js';
+import { commits } from './commits.js';
 import { fireDelay } from './fire-delay.js';
 import { heartbeat } from './heartbeat.js';
 import { history } from './history.js';
@@ -12,10 +13,12 @@ import { month } from './month.js';
 import { replicas } from './replicas.js';
 import { judged, machine, sentence } from './report.js';
 import { schedules } from './schedules.js';
+import { simulation } from './simulation.js';
 import { takeOver } from './take-over.js';
 import { tick } from './tick.js';
+import { vacuum } from './vacuum.js';
 
-const BENCHMARKS: readonly Benchmark[] = [schedules, boot, tick, burst, fireDelay, replicas, idle, takeOver, claim, heartbeat, receipts, history, month];
+const BENCHMARKS: readonly Benchmark[] = [schedules, boot, tick, burst, fireDelay, replicas, idle, takeOver, claim, heartbeat, receipts, history, month, vacuum, commits, simulation];
 
 const USAGE = `npm run bench -- [--only NAME]… [--json] [--quick]; NAME is ${BENCHMARKS.map(({ name }) => name).join(', ')}.`;
 

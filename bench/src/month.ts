@@ -1,7 +1,6 @@
-import type pg from 'pg';
 import type { Benchmark, Effort, Figure } from './benchmark.js';
-import { onConnection, onServer, walPosition } from './database.js';
-import { inFreshProcess } from './sampling.js';
+import { onConnection, onServer } from './database.js';
+import { bytesOfRuns } from './run-bytes.js';
 
 /** What a run leaves behind: `docs/performance.md` multiplies it. */
 export const month: Benchmark = {
@@ -12,44 +11,10 @@ export const month: Benchmark = {
     const runs = quick ? 500 : 50_000;
     return onServer((url) =>
       onConnection(url, async (client) => {
-        const ours = await costOf(client, 'job_runs', runs, async () => void (await inFreshProcess('month.sample.js', url, String(runs))));
-        const bare = await costOf(client, 'bare_runs', runs, () => bareRuns(client, runs));
+        const { ours, bare } = await bytesOfRuns(client, url, runs);
         const names = ['table', 'indexes', 'log'] as const;
         return names.map((name) => ({ name: `month.${name}`, value: ours[name], unit: 'bytes' as const, floor: bare[name], reach: 6 * bare[name] }));
       }),
     );
   },
 };
-
-async function costOf(client: pg.Client, table: string, runs: number, work: () => Promise<void>): Promise<{ table: number; indexes: number; log: number }> {
-  const before = await walPosition(client);
-  await work();
-  const log = (await walPosition(client)) - before;
-  await client.query(`vacuum ${table}`);
-  const { rows } = await client.query<{ heap: number; indexes: number }>(
-    `select sum(pg_table_size(relid))::float8 as heap, sum(pg_indexes_size(relid))::float8 as indexes
-     from   pg_partition_tree($1::regclass)
-     where  isleaf`,
-    [table],
-  );
-  const { heap, indexes } = rows[0]!.heap === null ? await sizesOf(client, table) : rows[0]!;
-  return { table: heap / runs, indexes: indexes / runs, log: log / runs };
-}
-
-async function sizesOf(client: pg.Client, table: string): Promise<{ heap: number; indexes: number }> {
-  const { rows } = await client.query<{ heap: number; indexes: number }>('select pg_table_size($1::regclass)::float8 as heap, pg_indexes_size($1::regclass)::float8 as indexes', [table]);
-  return rows[0]!;
-}
-
-async function bareRuns(client: pg.Client, runs: number): Promise<void> {
-  await client.query('create table bare_runs (job_name text, fire_time timestamptz, owner text, finished_at timestamptz, primary key (job_name, fire_time)) with (fillfactor = 70)');
-  for (let from = 0; from < runs; from += 100) {
-    await client.query(
-      `insert into bare_runs
-       select 'history-' || n % 100, now() - n / 100 * interval '1 second', 'host-1234-abcdef12'
-       from   generate_series($1::integer, $2::integer) as n`,
-      [from, from + 99],
-    );
-    await client.query('update bare_runs set finished_at = clock_timestamp() where finished_at is null');
-  }
-}

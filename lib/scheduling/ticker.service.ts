@@ -169,6 +169,8 @@ export class TickerService {
       });
       agenda.putBack(batch, advance(due.timelines, batch, verdicts));
       early ||= verdicts.includes('early');
+      // Others are at it just now: most of the rest is decided by now, too.
+      if (verdicts.includes('taken')) due.looked = false;
     }
     return early;
   }

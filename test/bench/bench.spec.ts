@@ -13,7 +13,7 @@ function bench(...flags: string[]): Promise<{ code: number; output: string; erro
   });
 }
 
-const NAMES = ['schedules', 'boot', 'tick', 'burst', 'fire-delay', 'replicas', 'idle', 'take-over', 'claim', 'heartbeat', 'receipts', 'history', 'month'];
+const NAMES = ['schedules', 'boot', 'tick', 'burst', 'fire-delay', 'replicas', 'idle', 'take-over', 'claim', 'heartbeat', 'receipts', 'history', 'month', 'vacuum', 'commits', 'simulation'];
 
 it.each(NAMES)('the benchmark "%s" runs, and prints a figure a line', async (name) => {
   const { code, output, errors } = await bench('--only', name, '--json', '--quick');
@@ -23,7 +23,7 @@ it.each(NAMES)('the benchmark "%s" runs, and prints a figure a line', async (nam
   for (const line of lines) {
     expect(Object.keys(line)).toEqual(['name', 'value', 'unit', 'floor', 'reach', 'ok']);
     expect(line.name).toMatch(new RegExp(`^${name}\\.[\\w-]+$`));
-    expect(['ms', 'µs', 'MB', 'a run', 'a second', 'a beat', 'share', 'times', '%', 'bytes']).toContain(line.unit);
+    expect(['ms', 'µs', 'MB', 'a run', 'a second', 'a beat', 'share', 'times', '%', 'bytes', 'GB', 'connections']).toContain(line.unit);
     expect(line.reach).toBeGreaterThan(0);
     // The least of some is nothing: an idle replica need not ask anything.
     for (const figure of [line.value, line.floor]) expect(figure).toBeGreaterThanOrEqual(0);

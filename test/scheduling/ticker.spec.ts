@@ -322,6 +322,21 @@ describe('what is another instance’s to try', () => {
     expect(bench.timelines.nextDueAt).toBe(at('10:02:00'));
   });
 
+  it('is looked at again, once a claim of it was lost: whoever won that is at the rest', async () => {
+    bench = new Bench(jobs, at('10:00:00'), mine.length + 2);
+    bench.order.hear(['A', 'B', 'C']);
+    await bench.tick(at('10:01:00'));
+    // They win all of it while two of theirs are being claimed here.
+    bench.answer = () => {
+      for (const name of others) bench.decided.add(`${name} 10:01:00`);
+      return 'taken';
+    };
+    await bench.tick(at('10:01:00') + 20);
+    expect(bench.asked.map(({ length }) => length)).toEqual([mine.length, 2]);
+    expect(bench.looked.map(({ length }) => length)).toEqual([others.length, others.length - 2]);
+    expect(bench.timelines.nextDueAt).toBe(at('10:02:00'));
+  });
+
   it('is not looked at as long as there is no room for it', async () => {
     bench = new Bench(jobs, at('10:00:00'), mine.length);
     bench.order.hear(['A', 'B', 'C']);

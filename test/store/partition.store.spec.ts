@@ -35,6 +35,19 @@ describe('trap 16: partitions', () => {
     expect(await partitionsOf('receipts')).toEqual(expect.arrayContaining(names.slice(4)));
   });
 
+  it('leave room in the pages of runs, whose leases are renewed in place, and none in those of receipts', async () => {
+    const rows = await stores.test.query<{ table: string; options: string[] | null }>(
+      `select parent.relname as table, child.reloptions as options
+       from   pg_inherits
+       join   pg_class child on child.oid = inhrelid
+       join   pg_class parent on parent.oid = inhparent
+       where  child.relkind = 'r'`,
+    );
+    const optionsOf = (table: string) => [...new Set(rows.filter((row) => row.table === table).map(({ options }) => options?.join()))];
+    expect(optionsOf('job_runs')).toEqual(['fillfactor=80']);
+    expect(optionsOf('receipts')).toEqual(['fillfactor=100']);
+  });
+
   it('a missing one is made on demand: the run is not lost', async () => {
     const fireTime = new Date('2019-03-31T23:59:59Z');
     const { answers } = await claim('late', fireTime);

@@ -1,0 +1,66 @@
+import 'reflect-metadata';
+import { NestFactory } from '@nestjs/core';
+import pg from 'pg';
+import { ClaimService, DistributedCron, DistributedSchedulerModule, JobRegistry } from '../../dist/lib/index.js';
+import type { OwnedRun } from '../../dist/lib/domain/runs/run.js';
+import { runId } from '../../dist/lib/domain/runs/run.js';
+import { ReaperStore } from '../../dist/lib/store/runs/reaper.store.js';
+import { renewLeases } from '../../dist/lib/store/runs/renew-leases.js';
+import { RunEndsStore } from '../../dist/lib/store/runs/run-ends.store.js';
+import { Tables } from '../../dist/lib/store/tables.js';
+import type { Load, LoadResult } from './load.js';
+import { median } from './sampling.js';
+
+/** How many of the last rounds are timed. */
+const TIMED = 50;
+
+/** Claims, renews and ends so many runs as an instance does under load, and no more. */
+class Jobs {}
+
+const { url, runs, batch, renewals, overlap } = JSON.parse(process.argv[2]!) as Load;
+for (let index = 0; index < batch; index++) {
+  const name = `history-${index}`;
+  const handler = { value: () => {}, configurable: true, writable: true };
+  Object.defineProperty(Jobs.prototype, name, handler);
+  DistributedCron('* * * * * *', { name, overlap })(Jobs.prototype, name, handler);
+}
+
+const scheduler = DistributedSchedulerModule.forRoot({ connection: url, migrate: true, logging: false, enabled: false });
+const app = await NestFactory.createApplicationContext({ module: Jobs, imports: [scheduler], providers: [Jobs] }, { logger: false, abortOnError: false });
+const claims = app.get(ClaimService, { strict: false });
+const ends = app.get(RunEndsStore, { strict: false });
+const reaper = app.get(ReaperStore, { strict: false });
+const jobs = app.get(JobRegistry, { strict: false }).list().map(({ definition }) => definition);
+const names = jobs.map(({ name }) => name);
+const client = new pg.Client({ connectionString: url });
+await client.connect();
+const tables = new Tables('public');
+const times = { claimMs: [] as number[], endMs: [] as number[], outlookMs: [] as number[] };
+
+const now = Math.floor(Date.now() / 1_000);
+const rounds = Math.ceil(runs / batch);
+for (let round = 0; round < rounds; round++) {
+  const timed = round >= rounds - TIMED;
+  // Time goes on, as it does: what is written last is the newest.
+  const fireTime = (now - rounds + round) * 1_000;
+  const { owned } = await timing('claimMs', timed, () => claims.claimDue(jobs.map((job) => ({ job, fireTime, startsAt: fireTime, byHand: true }))));
+  if (timed) await timing('outlookMs', timed, () => reaper.outlook(names));
+  for (let beat = 0; beat < renewals; beat++) await renewLeases(client, tables, owned.map(leaseOf), 10_000);
+  const answers = await timing('endMs', timed, () => ends.endAll(owned.map((run) => ({ run, ending: null }))));
+  if (answers.filter(({ kind }) => kind === 'written').length !== batch) throw new Error('Not all runs were claimed and ended.');
+}
+await client.end();
+await app.close();
+const [claimMs, endMs, outlookMs] = [median(times.claimMs), median(times.endMs), median(times.outlookMs)];
+console.log(JSON.stringify({ claimMs, endMs, outlookMs } satisfies LoadResult));
+
+async function timing<Answer>(kind: keyof typeof times, timed: boolean, ask: () => Promise<Answer>): Promise<Answer> {
+  const startedAt = performance.now();
+  const answer = await ask();
+  if (timed) times[kind].push(performance.now() - startedAt);
+  return answer;
+}
+
+function leaseOf({ jobName, fireTime, attempt, instanceId, leaseMs }: OwnedRun) {
+  return { id: runId({ jobName, fireTime }), jobName, fireTime: fireTime.toISOString(), attempt, instanceId, leaseMs };
+}

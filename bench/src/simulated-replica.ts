@@ -1,0 +1,84 @@
+import { Test, type TestingModule } from '@nestjs/testing';
+import { INSTANCE_ID, SCHEDULER_OPTIONS } from '../../dist/lib/distributed-scheduler.tokens.js';
+import type { JobDefinition } from '../../dist/lib/domain/job-definition.js';
+import type { OwnedRun } from '../../dist/lib/domain/runs/run.js';
+import { ClaimService } from '../../dist/lib/execution/claim.service.js';
+import { EndWriter } from '../../dist/lib/execution/end-writer.js';
+import { ExecutorService } from '../../dist/lib/execution/executor.service.js';
+import { WakeUps } from '../../dist/lib/execution/heartbeat/wake-ups.js';
+import { InFlightRun, InFlightRuns } from '../../dist/lib/execution/in-flight-runs.js';
+import { ReaperService } from '../../dist/lib/maintenance/reaper.service.js';
+import { DatabaseTime } from '../../dist/lib/runtime/database-time.js';
+import { ClaimOrder } from '../../dist/lib/scheduling/claim-order.js';
+import { JobTimeline } from '../../dist/lib/scheduling/job-timeline.js';
+import { OwnPresence } from '../../dist/lib/scheduling/own-presence.service.js';
+import { PollPace } from '../../dist/lib/scheduling/poll-pace.js';
+import { ScheduleFollower } from '../../dist/lib/scheduling/schedule-follower.service.js';
+import { TickerService } from '../../dist/lib/scheduling/ticker.service.js';
+import { Timelines } from '../../dist/lib/scheduling/timelines.js';
+import { UnregisteredJobs } from '../../dist/lib/scheduling/unregistered-jobs.service.js';
+import { WatermarkService } from '../../dist/lib/scheduling/watermark.service.js';
+import { fakedNeighbours, fakedStores, type Surroundings } from './simulated-surroundings.js';
+
+/** The services that decide what is asked and when, as they are: what is faked is what they ask, and the handlers. */
+const REAL = [ClaimOrder, ClaimService, EndWriter, InFlightRuns, OwnPresence, PollPace, ReaperService, ScheduleFollower, TickerService, Timelines, UnregisteredJobs, WakeUps, WatermarkService];
+
+/** A replica that takes part from now on. How many runs it won is told. */
+export class SimulatedReplica {
+  won = 0;
+  private readonly jobs: ReadonlyMap<string, JobDefinition>;
+
+  private constructor(
+    private readonly app: TestingModule,
+    private readonly around: Surroundings,
+  ) {
+    this.jobs = new Map(around.jobs.map((job) => [job.name, job]));
+  }
+
+  static async of(id: string, around: Surroundings): Promise<SimulatedReplica> {
+    let replica: SimulatedReplica;
+    const providers = [
+      ...REAL,
+      { provide: SCHEDULER_OPTIONS, useValue: around.options },
+      { provide: INSTANCE_ID, useValue: id },
+      { provide: DatabaseTime, useFactory: () => new DatabaseTime() },
+      { provide: ExecutorService, useValue: { start: (owned: readonly OwnedRun[]) => replica.execute(owned) } },
+      ...fakedStores(id, around),
+      ...fakedNeighbours(around),
+    ];
+    const app = await Test.createTestingModule({ providers }).useMocker(() => silent).compile();
+    replica = new SimulatedReplica(app, around);
+    return replica;
+  }
+
+  start(): void {
+    const { time, jobs } = this.around;
+    this.get(WakeUps).areHeard = true;
+    this.get(DatabaseTime).observe(time.date, time.now);
+    for (const job of jobs) this.get(Timelines).set(new JobTimeline(job, time.date.getTime()));
+    for (const service of [ScheduleFollower, ReaperService, WatermarkService, TickerService]) this.get<{ start(): void }>(service).start();
+  }
+
+  private execute(owned: readonly OwnedRun[]): void {
+    this.won += owned.length;
+    if (owned.length > 0) this.get(ScheduleFollower).runStarted();
+    for (const one of owned) void this.run(new InFlightRun(one, this.jobs.get(one.jobName)!));
+  }
+
+  private async run(run: InFlightRun): Promise<void> {
+    const runs = this.get(InFlightRuns);
+    runs.add(run);
+    await this.around.time.pass(this.around.handlerMs());
+    await this.get(EndWriter).write(run.owned, null);
+    runs.remove(run);
+    this.get(ReaperService).runEnded();
+    this.get(TickerService).runEnded();
+  }
+
+  private get<Service>(service: abstract new (...args: never[]) => Service): Service {
+    return this.app.get<Service>(service as never);
+  }
+}
+
+/** Whoever is asked for nothing here answers nothing. */
+const silent: unknown = new Proxy({}, { get: (_, property) => (property === 'then' || typeof property === 'symbol' ? undefined : () => undefined) });

@@ -1,0 +1,65 @@
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { eventually } from '../cluster/harness/eventually.js';
+import { aDue } from '../support/due.js';
+import { openStores, secondsAgo, type Stores } from '../support/stores.js';
+
+const JOBS = 100;
+/** Of a tenth of them all are read sooner than a hundred are looked up, analyzed or not. */
+const RUNS_EACH = 1_000;
+const names = Array.from({ length: JOBS }, (_, index) => `job-${String(index).padStart(3, '0')}`);
+
+let stores: Stores;
+beforeAll(async () => {
+  stores = await openStores();
+  await stores.partitions.ensure([secondsAgo(3_600), secondsAgo(0)]);
+  // A month that has just begun: nobody has looked what is in it, and nobody will.
+  for (const { name } of await stores.test.query<{ name: string }>(`select relid::regclass::text as name from pg_partition_tree('job_runs') where isleaf`)) {
+    await stores.test.query(`alter table ${name} set (autovacuum_enabled = off)`);
+  }
+  await stores.test.query('alter table job_runs disable trigger user');
+  await stores.test.query(
+    `insert into job_schedule (name, cron, time_zone, policies, decided_until)
+     select name, '* * * * * *', 'UTC', '{"overlap": "forbid"}', $2 from unnest($1::text[]) name`,
+    [names, secondsAgo(2_000)],
+  );
+}, 60_000);
+afterAll(() => stores.test.drop());
+
+async function fill(): Promise<void> {
+  await stores.test.query(
+    `insert into job_runs (job_name, fire_time, status, trigger, attempt, claimed_by, started_at, finished_at)
+     select name, $2::timestamptz - n * interval '1 second', 'done', 'schedule', 1, 'A', $2::timestamptz - n * interval '1 second', $2
+     from   unnest($1::text[]) name, generate_series(1, $3::integer) n`,
+    [names, secondsAgo(1_000), RUNS_EACH],
+  );
+}
+
+/** What an instance asks at an instant, and what it asks now and then. */
+async function workAt(secondsBefore: number): Promise<void> {
+  const due = names.map((name) => aDue(name, secondsAgo(secondsBefore)));
+  await stores.claims.withRow(due);
+  const { answers } = await stores.claims.claimDue(due, 'A');
+  expect(answers.map(({ verdict }) => verdict)).toEqual(due.map(() => 'claimed'));
+  await stores.reaper.outlook(names);
+  const run = (jobName: string) => ({ jobName, fireTime: secondsAgo(secondsBefore), attempt: 1, instanceId: 'A', leaseMs: 60_000 }) as never;
+  const ended = await stores.ends.endAll(names.map((name) => ({ run: run(name), ending: null })));
+  expect(ended.every(({ kind }) => kind === 'written')).toBe(true);
+}
+
+/** Rows that were read by going through a whole partition. A session's reading is counted when it has ended. */
+async function readThrough(): Promise<number> {
+  await stores.database.close();
+  await eventually('the sessions to be gone', async () => {
+    const [others] = await stores.test.query<{ count: number }>(`select count(*)::integer as count from pg_stat_activity where datname = current_database() and application_name = 'nestjs-distributed-cron'`);
+    return others!.count === 0;
+  });
+  const [sum] = await stores.test.query<{ rows: number }>(`select sum(seq_tup_read)::integer as rows from pg_stat_user_tables where relname like 'job\\_runs\\_%'`);
+  return sum!.rows;
+}
+
+it('a partition that nobody has analyzed yet is not gone through', async () => {
+  await fill();
+  await workAt(500);
+  await workAt(499);
+  expect(await readThrough()).toBe(0);
+}, 120_000);
