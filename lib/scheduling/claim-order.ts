@@ -7,8 +7,18 @@ import type { Candidate } from '../execution/claim.service.js';
 /** What is remembered of a job, as long as the instances are the same. */
 interface Place {
   readonly rank: number;
-  readonly isMine: boolean;
+  /** How many others are to try before this instance. */
+  readonly after: number;
 }
+
+/** What is another's to try is left to it for so long, milliseconds: whoever looks later finds it claimed, and writes nothing. */
+const YIELD_MS = 20;
+
+/** To each instance that comes after that, so many times as long. */
+const LONGER_FOR_THE_NEXT = 10;
+
+/** All instances together look so often for what others were to try, milliseconds between two looks: however many they are, it is no more. */
+const LOOK_OF_ALL_EVERY_MS = 50;
 
 /**
  * The order in which an instance claims: of each job first the oldest, so that a job with many late occurrences does not
@@ -40,7 +50,18 @@ export class ClaimOrder {
 
   /** True when this instance tries the job at once, and the others a moment later. */
   isMine(job: JobDefinition): boolean {
-    return this.place(job).isMine;
+    return this.place(job).after === 0;
+  }
+
+  /**
+   * For how long the job is left to others. The next one tries after a moment; the more are before this one, the less likely it
+   * is that there is anything left to do, and what comes due meanwhile is looked at together.
+   * @returns milliseconds
+   */
+  yieldMs(job: JobDefinition): number {
+    const { after } = this.place(job);
+    if (after === 0) return 0;
+    return Math.min(YIELD_MS * LONGER_FOR_THE_NEXT ** (after - 1), Math.max(YIELD_MS, LOOK_OF_ALL_EVERY_MS * (this.others.length + 1)));
   }
 
   /** @param candidates of each job, oldest first */
@@ -49,8 +70,8 @@ export class ClaimOrder {
     const placed = candidates.map((candidate) => {
       const turn = seen.get(candidate.job) ?? 0;
       seen.set(candidate.job, turn + 1);
-      const { isMine, rank } = this.place(candidate.job);
-      return { candidate, turn, startsAt: candidate.startsAt, isOthers: isMine ? 0 : 1, rank };
+      const { after, rank } = this.place(candidate.job);
+      return { candidate, turn, startsAt: candidate.startsAt, isOthers: after > 0 ? 1 : 0, rank };
     });
     placed.sort((a, b) => a.turn - b.turn || a.startsAt - b.startsAt || a.isOthers - b.isOthers || a.rank - b.rank);
     return placed.map(({ candidate }) => candidate);
@@ -61,7 +82,7 @@ export class ClaimOrder {
     if (!place) {
       const name = textHash(job.name);
       const rank = mixed(name ^ this.own);
-      place = { rank, isMine: this.others.every((other) => mixed(name ^ other) <= rank) };
+      place = { rank, after: this.others.filter((other) => mixed(name ^ other) > rank).length };
       this.places.set(job, place);
     }
     return place;

@@ -24,9 +24,6 @@ const LOOK_AGAIN_MS = 250;
 /** The database may say that it is a little earlier than was thought here. */
 const LEAST_SLEEP_MS = 1;
 
-/** What is another instance's to try is left to it for so long: whoever looks later finds it claimed, and writes nothing. */
-const YIELD_MS = 20;
-
 /** Each candidate costs the database a lock while the statement runs, and it has some thousands for everybody. */
 const MOST_IN_A_BATCH = 200;
 
@@ -46,7 +43,9 @@ interface Due {
   readonly contested: readonly Candidate[];
   /** Some of it was missed, or a handler of its job lingers here. */
   readonly heldBack: boolean;
-  /** When what is left to others for the moment is to be tried here, milliseconds; Infinity when nothing is. */
+  /** Left to others for the moment. */
+  readonly yielded: readonly Candidate[];
+  /** When the first of that is to be tried here, milliseconds; Infinity when nothing is. */
   readonly yieldedUntil: number;
   /** Whether any of the rest has been decided by others was looked for. */
   looked: boolean;
@@ -124,9 +123,14 @@ export class TickerService {
     if (missed.length > 0) this.catchUps.wake();
     const free = live.filter(({ job }) => !this.runs.lingers(job));
     const due = this.order.sort(free.flatMap((timeline) => timeline.due(now)));
-    const isYielded = ({ job, startsAt }: Candidate) => startsAt + YIELD_MS > now && !this.order.isMine(job);
-    const yieldedUntil = due.reduce((earliest, one) => (isYielded(one) ? Math.min(earliest, one.startsAt + YIELD_MS) : earliest), Infinity);
-    const open = due.filter((one) => !isYielded(one));
+    const open: Candidate[] = [];
+    const yielded: Candidate[] = [];
+    let yieldedUntil = Infinity;
+    for (const candidate of due) {
+      const until = candidate.startsAt + this.order.yieldMs(candidate.job);
+      if (until > now) yieldedUntil = Math.min(yieldedUntil, until);
+      (until > now ? yielded : open).push(candidate);
+    }
     const timelines = new Map(free.map((timeline) => [timeline.job, timeline]));
     const isOpen = ({ job, fireTime }: Candidate) => {
       const timeline = timelines.get(job)!;
@@ -138,6 +142,7 @@ export class TickerService {
       lookedAt: now,
       contested: open.filter(({ job }) => placesOf(job) !== null),
       heldBack: missed.length > 0 || free.length < live.length,
+      yielded,
       yieldedUntil,
       looked: false,
       nextDueAt: null,
@@ -175,9 +180,12 @@ export class TickerService {
     return early;
   }
 
-  /** Of what others were to try most is decided by now: a look costs less than a claim that is lost. */
-  private async passOverDecided({ agenda, timelines }: Due): Promise<void> {
-    const open = agenda.rest();
+  /**
+   * Of what others were to try most is decided by now: a look costs less than a claim that is lost. It is for all there is, also
+   * for what is still left to them, or each would need a look of its own later.
+   */
+  private async passOverDecided({ agenda, timelines, yielded }: Due): Promise<void> {
+    const open = [...agenda.rest(), ...yielded];
     const decided = await this.claims.decided(open);
     advance(timelines, open, decided.map((isDecided) => (isDecided ? 'taken' : 'waiting')));
   }

@@ -64,3 +64,26 @@ describe('whose a job is to try', () => {
     expect(mine.indexOf(false)).toBe(mine.lastIndexOf(true) + 1);
   });
 });
+
+describe('how long what is another’s is left to it', () => {
+  const companyOf = (size: number) => {
+    const ids = Array.from({ length: size }, (_, index) => `instance-${index}`);
+    return ids.map((id) => {
+      const order = new ClaimOrder(id);
+      order.hear(ids);
+      return order;
+    });
+  };
+  const yields = (size: number) => companyOf(size).map((order) => order.yieldMs(jobs[0]!)).sort((a, b) => a - b);
+
+  it('is longer for each that comes later', () => {
+    expect(yields(1)).toEqual([0]);
+    expect(yields(3)).toEqual([0, 20, 150]);
+    expect(yields(10)).toEqual([0, 20, 200, 500, 500, 500, 500, 500, 500, 500]);
+  });
+
+  it('is as long as it takes for all of them to look twenty times a second together', () => {
+    expect(Math.max(...yields(100))).toBe(5_000);
+    expect(yields(100).filter((millis) => millis < 5_000)).toEqual([0, 20, 200, 2_000]);
+  });
+});

@@ -300,7 +300,7 @@ describe('what is another instance’s to try', () => {
 
   beforeEach(() => {
     bench = new Bench(jobs, at('10:00:00'));
-    bench.order.hear(['A', 'B', 'C']);
+    bench.order.hear(['A', 'B']);
     mine = jobs.filter((job) => bench.order.isMine(job)).map(({ name }) => name).sort();
     others = jobs.filter((job) => !bench.order.isMine(job)).map(({ name }) => name).sort();
   });
@@ -324,7 +324,7 @@ describe('what is another instance’s to try', () => {
 
   it('is looked at again, once a claim of it was lost: whoever won that is at the rest', async () => {
     bench = new Bench(jobs, at('10:00:00'), mine.length + 2);
-    bench.order.hear(['A', 'B', 'C']);
+    bench.order.hear(['A', 'B']);
     await bench.tick(at('10:01:00'));
     // They win all of it while two of theirs are being claimed here.
     bench.answer = () => {
@@ -337,9 +337,22 @@ describe('what is another instance’s to try', () => {
     expect(bench.timelines.nextDueAt).toBe(at('10:02:00'));
   });
 
+  it('is looked at in one look, also what is left to others for longer', async () => {
+    bench.order.hear(Array.from({ length: 10 }, (_, index) => String.fromCharCode(65 + index)));
+    const left = jobs.filter((job) => !bench.order.isMine(job));
+    const [soonest, latest] = [Math.min, Math.max].map((pick) => pick(...left.map((job) => bench.order.yieldMs(job))));
+    expect(latest).toBeGreaterThan(soonest!);
+    await bench.tick(at('10:01:00'));
+    for (const { name } of jobs) bench.decided.add(`${name} 10:01:00`);
+    await bench.tick(at('10:01:00') + soonest!);
+    expect(names(bench.looked)).toEqual(left.map(({ name }) => name).sort());
+    await bench.tick(at('10:01:00') + latest!);
+    expect(bench.looked).toHaveLength(1);
+  });
+
   it('is not looked at as long as there is no room for it', async () => {
     bench = new Bench(jobs, at('10:00:00'), mine.length);
-    bench.order.hear(['A', 'B', 'C']);
+    bench.order.hear(['A', 'B']);
     await bench.tick(at('10:01:00') + 20);
     expect(names(bench.asked)).toEqual(mine);
     expect(bench.looked).toEqual([]);
