@@ -29,7 +29,8 @@ export class RunEndsStore {
    * @returns an answer for each, in the order they were given
    */
   async endAll(ends: readonly RunEnd[]): Promise<EndAnswer[]> {
-    const instanceId = ends[0]?.run.instanceId;
+    if (ends.length === 0) return [];
+    const { instanceId } = ends[0]!.run;
     const given = ends.map(({ run, ending }, place) => sparse({ place, ...fence(run), instanceId: run.instanceId === instanceId ? null : run.instanceId, ...ending }));
     const rows = await inOnePreparedMessage<EndedRow>(this.database.coordination, [
       { name: 'end_all', sql: ([given, instance]) => endAll(this.database.tables, given!, instance!), values: [given, instanceId] },
