@@ -96,6 +96,7 @@ export { SchedulerError } from './errors/scheduler.error.js';
 export { AfterRunError } from './errors/after-run.error.js';
 export { CancelledError } from './errors/cancelled.error.js';
 export { DatabaseConnectionError } from './errors/database-connection.error.js';
+export { DetachedPartitionError } from './errors/detached-partition.error.js';
 export { EffectNotDone } from './errors/effect-not-done.error.js';
 export { DeliveryRefusedError } from './errors/delivery-refused.error.js';
 export type { DeliveryProblem } from './domain/delivery.js';
