@@ -65,6 +65,7 @@ export type {
   PostgresConnection,
 } from './options/scheduler-options.js';
 export type { Duration } from './domain/duration.js';
+export type { StillOpen } from './domain/forgetting.js';
 export type { CallInDoubt, Explanation, ExplainedStart, ExplanationKind } from './domain/explain/explanation-facts.js';
 export type { FeatureFlags } from './options/feature-flags.js';
 export type { Operator } from './options/operator.js';
