@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
-import { overlap, type AgedPartition } from '../domain/forgetting.js';
+import { isNothing, overlap, type AgedPartition } from '../domain/forgetting.js';
 import { loopListener } from '../events/loop-listener.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
@@ -69,8 +69,10 @@ export class RetentionService {
   }
 
   private async tellKept({ name, until }: AgedPartition, forgotten: Forgotten): Promise<void> {
-    if (forgotten.kind !== 'kept' && forgotten.kind !== 'in use') return;
+    const open = forgotten.kind === 'kept' ? forgotten.open : null;
+    // Given back because the retention is longer by now, or left because this instance stops.
+    if (forgotten.kind === 'busy' || (open && isNothing(open)) || this.stopping.signal.aborted) return;
     if (!(await this.told.first(`partition.kept ${name}`, { againAfterMs: DAY_MS, unlessSince: null }))) return;
-    this.events.emit({ type: 'partition.kept', name, until: new Date(until), open: forgotten.kind === 'kept' ? forgotten.open : null });
+    this.events.emit({ type: 'partition.kept', name, until: new Date(until), open });
   }
 }

@@ -210,6 +210,7 @@ describe('beside others', () => {
     await eventually('the detach waits', isDetaching);
     await service.stop();
     expect(await forgetting).toBe(60_000);
+    expect(facts()).toEqual([]);
     await other.query('commit');
   });
 });
@@ -239,6 +240,7 @@ describe('what was begun', () => {
     await serviceOf(keeping(6)).forget();
     expect(await partitionsThere()).toEqual(expect.arrayContaining(namesOf(4)));
     expect(await stores.test.query('select status from job_runs')).toEqual([{ status: 'done' }]);
+    expect(facts()).toEqual([]);
   });
 
   it('is not what a person has detached: that stays, whatever its name', async () => {

@@ -1,0 +1,100 @@
+import { fork, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import type { BootOrder, BootTold } from './boot-replica.js';
+import type { Effort, Figure } from './benchmark.js';
+import { onConnection, onServer, StatementCount } from './database.js';
+import { median } from './sampling.js';
+
+const PROGRAM = fileURLToPath(new URL('boot-replica.js', import.meta.url));
+
+/** After an application of Nest alone is up, in milliseconds. */
+const WITHIN_MS = 1_000;
+
+/** One start of all replicas. */
+interface FleetStart {
+  /** Until the last of them was up. */
+  readonly millis: number;
+  /** Of all replicas, a moment later. */
+  readonly statements: number;
+}
+
+/**
+ * Replicas that have loaded their code make their applications at the same moment, on a database that knows nothing and on
+ * one that knows their jobs. The floor is the same moment for applications without a scheduler.
+ */
+export async function fleetFigures({ quick, samples }: Effort): Promise<Figure[]> {
+  const [replicas, many, few] = quick ? [2, 20, 5] : [10, 500, 50];
+  return onServer((server) =>
+    onConnection(server, async (client) => {
+      const count = await StatementCount.on(client);
+      const start = (url: string | null, jobs: number) => startAll(replicas, { url, jobs }, count);
+      const floors: number[] = [];
+      const empty: FleetStart[] = [];
+      const known: FleetStart[] = [];
+      const knownFew: FleetStart[] = [];
+      for (let sample = 0; sample < Math.min(samples, 5); sample++) {
+        const [one, other] = [`boot_${sample}`, `boot_few_${sample}`].map((name) => Object.assign(new URL(server), { pathname: `/${name}` }).href) as [string, string];
+        await client.query(`create database boot_${sample}`);
+        await client.query(`create database boot_few_${sample}`);
+        floors.push((await start(null, many)).millis);
+        empty.push(await start(one, many));
+        known.push(await start(one, many));
+        await start(other, few);
+        knownFew.push(await start(other, few));
+      }
+      if (process.env.BENCH_VERBOSE) console.error(JSON.stringify({ floors, empty, known, knownFew }));
+      const floor = median(floors);
+      const millis = (starts: readonly FleetStart[]) => median(starts.map((one) => one.millis));
+      const statements = (starts: readonly FleetStart[]) => median(starts.map((one) => one.statements)) / replicas;
+      return [
+        { name: `boot.replicas-${replicas}-new`, value: millis(empty), unit: 'ms', floor, reach: floor + WITHIN_MS },
+        { name: `boot.replicas-${replicas}-known`, value: millis(known), unit: 'ms', floor, reach: floor + WITHIN_MS },
+        { name: `boot.statements-${many}`, value: statements(known), unit: 'a start', floor: statements(knownFew), reach: 1.05 * statements(knownFew) },
+      ];
+    }),
+  );
+}
+
+async function startAll(count: number, plan: { url: string | null; jobs: number }, statements: StatementCount): Promise<FleetStart> {
+  const replicas = await Promise.all(Array.from({ length: count }, () => loaded(plan)));
+  try {
+    await statements.reset();
+    const startedAt = performance.now();
+    await Promise.all(replicas.map((replica) => obeyed(replica, 'start', 'up')));
+    const millis = performance.now() - startedAt;
+    // What each does at first when it is up is done by then, and nothing is done again yet.
+    await sleep(1_500);
+    return { millis, statements: await statements.read() };
+  } finally {
+    await Promise.all(replicas.map((replica) => end(replica)));
+  }
+}
+
+async function loaded({ url, jobs }: { url: string | null; jobs: number }): Promise<ChildProcess> {
+  const replica = fork(PROGRAM, [url ?? '', String(jobs)], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
+  await said(replica, 'loaded');
+  return replica;
+}
+
+async function obeyed(replica: ChildProcess, order: BootOrder, answer: BootTold): Promise<void> {
+  const answered = said(replica, answer);
+  replica.send(order);
+  await answered;
+}
+
+async function said(replica: ChildProcess, what: BootTold): Promise<void> {
+  const ended = once(replica, 'exit').then(([code]) => Promise.reject(new Error(`A replica ended instead of being ${what}: exit code ${code}.`)));
+  ended.catch(() => {});
+  for (let told: unknown; told !== what; ) [told] = await Promise.race([once(replica, 'message'), ended]);
+}
+
+async function end(replica: ChildProcess): Promise<void> {
+  if (replica.exitCode !== null || replica.signalCode !== null) return;
+  const gone = once(replica, 'exit');
+  replica.send('close' satisfies BootOrder);
+  const impatience = setTimeout(() => replica.kill('SIGKILL'), 10_000);
+  await gone;
+  clearTimeout(impatience);
+}
