@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { BootOrder, BootTold } from './boot-replica.js';
 import type { Effort, Figure } from './benchmark.js';
-import { onConnection, onServer, StatementCount } from './database.js';
+import { onConnection, StatementCount } from './database.js';
 import { median } from './sampling.js';
 
 const PROGRAM = fileURLToPath(new URL('boot-replica.js', import.meta.url));
@@ -24,48 +24,46 @@ interface FleetStart {
  * Replicas that have loaded their code make their applications at the same moment, on a database that knows nothing and on
  * one that knows their jobs. The floor is the same moment for applications without a scheduler.
  */
-export async function fleetFigures({ quick, samples }: Effort): Promise<Figure[]> {
-  const [replicas, many, few] = quick ? [2, 20, 5] : [10, 500, 50];
-  return onServer((server) =>
-    onConnection(server, async (client) => {
-      const count = await StatementCount.on(client);
-      const start = (url: string | null, jobs: number) => startAll(replicas, { url, jobs }, count);
-      const floors: number[] = [];
-      const empty: FleetStart[] = [];
-      const known: FleetStart[] = [];
-      const knownFew: FleetStart[] = [];
-      for (let sample = 0; sample < Math.min(samples, 5); sample++) {
-        const [one, other] = [`boot_${sample}`, `boot_few_${sample}`].map((name) => Object.assign(new URL(server), { pathname: `/${name}` }).href) as [string, string];
-        await client.query(`create database boot_${sample}`);
-        await client.query(`create database boot_few_${sample}`);
-        floors.push((await start(null, many)).millis);
-        empty.push(await start(one, many));
-        known.push(await start(one, many));
-        await start(other, few);
-        knownFew.push(await start(other, few));
-      }
-      if (process.env.BENCH_VERBOSE) console.error(JSON.stringify({ floors, empty, known, knownFew }));
-      const floor = median(floors);
-      const millis = (starts: readonly FleetStart[]) => median(starts.map((one) => one.millis));
-      const statements = (starts: readonly FleetStart[]) => median(starts.map((one) => one.statements)) / replicas;
-      return [
-        { name: `boot.replicas-${replicas}-new`, value: millis(empty), unit: 'ms', floor, reach: floor + WITHIN_MS },
-        { name: `boot.replicas-${replicas}-known`, value: millis(known), unit: 'ms', floor, reach: floor + WITHIN_MS },
-        { name: `boot.statements-${many}`, value: statements(known), unit: 'a start', floor: statements(knownFew), reach: 1.05 * statements(knownFew) },
-      ];
-    }),
-  );
+export async function fleetFigures(server: string, { quick, samples }: Effort): Promise<Figure[]> {
+  const [replicas, many, few] = quick ? [1, 20, 5] : [10, 500, 50];
+  return onConnection(server, async (client) => {
+    const count = await StatementCount.on(client);
+    const start = (url: string | null, jobs: number) => startAll(replicas, { url, jobs }, count, quick ? 300 : 1_500);
+    const floors: number[] = [];
+    const empty: FleetStart[] = [];
+    const known: FleetStart[] = [];
+    const knownFew: FleetStart[] = [];
+    for (let sample = 0; sample < Math.min(samples, 5); sample++) {
+      const [one, other] = [`boot_${sample}`, `boot_few_${sample}`].map((name) => Object.assign(new URL(server), { pathname: `/${name}` }).href) as [string, string];
+      await client.query(`create database boot_${sample}`);
+      await client.query(`create database boot_few_${sample}`);
+      floors.push((await start(null, many)).millis);
+      empty.push(await start(one, many));
+      known.push(await start(one, many));
+      await start(other, few);
+      knownFew.push(await start(other, few));
+    }
+    if (process.env.BENCH_VERBOSE) console.error(JSON.stringify({ floors, empty, known, knownFew }));
+    const floor = median(floors);
+    const millis = (starts: readonly FleetStart[]) => median(starts.map((one) => one.millis));
+    const statements = (starts: readonly FleetStart[]) => median(starts.map((one) => one.statements)) / replicas;
+    return [
+      { name: `boot.replicas-${replicas}-new`, value: millis(empty), unit: 'ms', floor, reach: floor + WITHIN_MS },
+      { name: `boot.replicas-${replicas}-known`, value: millis(known), unit: 'ms', floor, reach: floor + WITHIN_MS },
+      { name: `boot.statements-${many}`, value: statements(known), unit: 'a start', floor: statements(knownFew), reach: 1.05 * statements(knownFew) },
+    ];
+  });
 }
 
-async function startAll(count: number, plan: { url: string | null; jobs: number }, statements: StatementCount): Promise<FleetStart> {
+/** @param settledMs what each does at first when it is up is done by then, and nothing is done again yet */
+async function startAll(count: number, plan: { url: string | null; jobs: number }, statements: StatementCount, settledMs: number): Promise<FleetStart> {
   const replicas = await Promise.all(Array.from({ length: count }, () => loaded(plan)));
   try {
     await statements.reset();
     const startedAt = performance.now();
     await Promise.all(replicas.map((replica) => obeyed(replica, 'start', 'up')));
     const millis = performance.now() - startedAt;
-    // What each does at first when it is up is done by then, and nothing is done again yet.
-    await sleep(1_500);
+    await sleep(settledMs);
     return { millis, statements: await statements.read() };
   } finally {
     await Promise.all(replicas.map((replica) => end(replica)));

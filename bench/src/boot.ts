@@ -14,11 +14,10 @@ export const boot: Benchmark = {
   async run(effort: Effort): Promise<Figure[]> {
     const { quick, samples } = effort;
     const jobs = quick ? 50 : 5_000;
-    const alone = await onServer(async (url) => {
+    return onServer(async (url) => {
       const start = async (count: number) => (await inFreshProcess<BootSample>('boot.sample.js', url, String(count))).millis;
       const [floor, value] = await mediansOf(samples, [() => start(1), () => start(jobs)]);
-      return [{ name: 'boot.known', value: value!, unit: 'ms', floor: floor!, reach: REACH_MS } satisfies Figure];
+      return [{ name: 'boot.known', value: value!, unit: 'ms', floor: floor!, reach: REACH_MS }, ...(await fleetFigures(url, effort))];
     });
-    return [...alone, ...(await fleetFigures(effort))];
   },
 };
