@@ -1,12 +1,12 @@
 import { Injectable } from '@nestjs/common';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { CronRun, DistributedCron, SchedulerEvents, SchedulerService, type SchedulerEvent } from '../../lib/index.js';
+import { CronRun, DistributedCron, DistributedSchedulerModule, SchedulerEvents, SchedulerService, type SchedulerEvent } from '../../lib/index.js';
 import { PartitionsService } from '../../lib/maintenance/partitions.service.js';
 import { RetentionService } from '../../lib/maintenance/retention.service.js';
 import { eventually } from '../cluster/harness/eventually.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { latch } from '../support/latch.js';
-import { closeApps, nextEvent, startApp } from './support/apps.js';
+import { closeApps, nextEvent, startApp, startModules } from './support/apps.js';
 
 const DAY = 86_400_000;
 /** Half an hour from now: nothing comes due by itself while the tests run. */
@@ -87,6 +87,24 @@ describe('G11 what is forgotten does not run again', () => {
     expect(heard).toContainEqual(expect.objectContaining({ type: 'partition.dropped', names: names(), dead: 0 }));
     expect(await rows()).toEqual([]);
   });
+});
+
+it('is one of the duties of an instance that takes part, from its start to its end', async () => {
+  const told: string[] = [];
+  const scheduler = DistributedSchedulerModule.forRoot({ connection: database.url, migrate: true, logging: false, retention: '10d' });
+  const app = await startModules({ imports: [scheduler], providers: [Reports] }, (made) => {
+    const service = made.get(RetentionService, { strict: false });
+    for (const verb of ['start', 'stop'] as const) {
+      const act = service[verb].bind(service);
+      service[verb] = (async () => {
+        told.push(verb);
+        await act();
+      }) as never;
+    }
+  });
+  expect(told).toEqual(['start']);
+  await app.close();
+  expect(told).toEqual(['start', 'stop']);
 });
 
 describe('partitions that are kept ready', () => {
