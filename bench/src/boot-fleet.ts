@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { BootOrder, BootTold } from './boot-replica.js';
 import type { Effort, Figure } from './benchmark.js';
-import { onConnection, StatementCount } from './database.js';
+import { newDatabase, onConnection, StatementCount } from './database.js';
 import { median } from './sampling.js';
 
 const PROGRAM = fileURLToPath(new URL('boot-replica.js', import.meta.url));
@@ -34,9 +34,8 @@ export async function fleetFigures(server: string, { quick, samples }: Effort): 
     const known: FleetStart[] = [];
     const knownFew: FleetStart[] = [];
     for (let sample = 0; sample < Math.min(samples, 5); sample++) {
-      const [one, other] = [`boot_${sample}`, `boot_few_${sample}`].map((name) => Object.assign(new URL(server), { pathname: `/${name}` }).href) as [string, string];
-      await client.query(`create database boot_${sample}`);
-      await client.query(`create database boot_few_${sample}`);
+      const one = await newDatabase(server, `boot_${sample}`);
+      const other = await newDatabase(server, `boot_few_${sample}`);
       floors.push((await start(null, many)).millis);
       empty.push(await start(one, many));
       known.push(await start(one, many));

@@ -1,5 +1,5 @@
 import type { Benchmark, Effort, Figure } from './benchmark.js';
-import { onServer } from './database.js';
+import { newDatabase, onServer } from './database.js';
 import type { MemorySample } from './memory.sample.js';
 import { inFreshProcess, median } from './sampling.js';
 
@@ -16,11 +16,13 @@ export const memory: Benchmark = {
 
   async run({ quick, samples }: Effort): Promise<Figure[]> {
     const [jobs, hours] = quick ? ['50', '1'] : ['5000', '24'];
-    return onServer(async (url) => {
+    return onServer(async (server) => {
       const empty: number[] = [];
       const one: MemorySample[] = [];
       const all: MemorySample[] = [];
       for (let sample = 0; sample < samples; sample++) {
+        // Of its own: what is remembered of one simulated day is the past of the next.
+        const url = await newDatabase(server, `memory_${sample}`);
         empty.push(await inFreshProcess<number>('memory.empty.sample.js'));
         one.push(await inFreshProcess<MemorySample>('memory.sample.js', url, '1', '0'));
         all.push(await inFreshProcess<MemorySample>('memory.sample.js', url, jobs, hours));
