@@ -89,6 +89,7 @@ import { OwnPresence } from './scheduling/own-presence.service.js';
 import { ScheduleFollower } from './scheduling/schedule-follower.service.js';
 import { TickerService } from './scheduling/ticker.service.js';
 import { Timelines } from './scheduling/timelines.js';
+import { PollPace } from './scheduling/poll-pace.js';
 import { UnregisteredJobs } from './scheduling/unregistered-jobs.service.js';
 import { WaitingRuns } from './scheduling/waiting-runs.service.js';
 import { WatermarkService } from './scheduling/watermark.service.js';
@@ -165,6 +166,7 @@ const SERVICES: Provider[] = [
   FollowedSchedules,
   ScheduleFollower,
   UnregisteredJobs,
+  PollPace,
   PartitionsService,
   ClockWatchService,
   DeadLetters,

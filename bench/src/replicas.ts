@@ -23,8 +23,7 @@ async function figuresOf(count: number, jobs: number, samples: number): Promise<
   return onServer(async (url) => {
     const floor = await onConnection(url, (client) => bareBurst(client, url, { rows: jobs, connections: count, samples }));
     const bursts = await burstsOf(url, { jobs, everySeconds: count > 10 ? 15 : 5, samples, replicas: count });
-    const dead = await onConnection(url, deadTuples);
-    const rows = jobs * (samples + 1);
+    const { dead, rows } = await onConnection(url, deadTuples);
     return [
       { name: `replicas.statements-${count}`, value: median(bursts.map(({ statementsEach }) => statementsEach)), unit: 'a run', floor: floor.statementsEach, reach: 1 },
       { name: `replicas.last-${count}`, value: median(bursts.map(({ lastMs }) => lastMs)), unit: 'ms', floor: floor.millis, reach: 2_000 },
@@ -35,12 +34,14 @@ async function figuresOf(count: number, jobs: number, samples: number): Promise<
   });
 }
 
-async function deadTuples(client: pg.Client): Promise<number> {
+/** Of all runs there were, also before it was counted. */
+async function deadTuples(client: pg.Client): Promise<{ dead: number; rows: number }> {
   await client.query('select pg_stat_clear_snapshot()');
-  const { rows } = await client.query<{ dead: number }>(
-    `select sum(n_tup_upd + n_tup_del)::integer as dead
+  const { rows } = await client.query<{ dead: number; rows: number }>(
+    `select sum(n_tup_upd + n_tup_del)::integer as dead,
+           (select count(*) from job_runs)::integer as rows
      from   pg_stat_user_tables
      where  relname like 'job\\_runs\\_%'`,
   );
-  return rows[0]!.dead;
+  return rows[0]!;
 }

@@ -20,8 +20,8 @@ export const retention: Benchmark = {
       // The first makes the tables, and comes to nothing.
       await inFreshProcess('month.sample.js', url, '0');
       await onConnection(url, async (client) => {
-        await fillMonth(client, 5, 0, rows);
-        for (const monthsAgo of [4, 3]) await fillMonth(client, monthsAgo, 0, Math.ceil(rows / 100));
+        await fillMonth(client, 5, rows);
+        for (const monthsAgo of [4, 3]) await fillMonth(client, monthsAgo, Math.ceil(rows / 100));
         await client.query('vacuum analyze job_runs');
         await client.query('checkpoint');
       });

@@ -10,10 +10,15 @@ const MOST_AT_ONCE = 200;
 /** An end waits no longer for others whose connection gives no answer, in milliseconds. */
 const SLOW_AFTER_MS = 500;
 
+/** The run is no longer ours. */
+interface Refused {
+  readonly kind: 'refused';
+}
+
 /** Writes the ends of attempts: one by itself, and those that come while it is being written together. */
 @Injectable()
 export class EndWriter {
-  private readonly group = new GroupCommit<RunEnd, EndAnswer>((ends) => this.together(ends), { most: MOST_AT_ONCE, slowAfterMs: SLOW_AFTER_MS });
+  private readonly group = new GroupCommit<RunEnd, EndAnswer | Refused>((ends) => this.together(ends), { most: MOST_AT_ONCE, slowAfterMs: SLOW_AFTER_MS });
 
   constructor(
     private readonly store: JobRunStore,
@@ -27,7 +32,7 @@ export class EndWriter {
    */
   async write(run: OwnedRun, ending: Ending | null): Promise<WrittenEnd | null> {
     const answer = await this.group.add({ run, ending });
-    if (answer.kind === 'held') return this.writeAlone(run, ending);
+    if (answer.kind === 'passed over') return this.writeAlone(run, ending);
     return answer.kind === 'written' ? answer.end : null;
   }
 
@@ -36,7 +41,7 @@ export class EndWriter {
     return ending ? this.store.end(run, ending) : this.store.complete(run);
   }
 
-  private async together(ends: readonly RunEnd[]): Promise<readonly EndAnswer[]> {
+  private async together(ends: readonly RunEnd[]): Promise<readonly (EndAnswer | Refused)[]> {
     if (ends.length > 1) return this.ends.endAll(ends);
     const [{ run, ending }] = ends as [RunEnd];
     const end = await this.writeAlone(run, ending);

@@ -102,6 +102,8 @@ export class Duties {
   private wake(event: SchedulerEvent): void {
     this.cutOffCalls.hear(event);
     switch (event.type) {
+      case 'run.claimed':
+        return this.follower.runStarted();
       case 'run.failed':
         this.reaper.wakeWithin(event.retryInMs);
         this.reaper.runEnded();
@@ -118,6 +120,7 @@ export class Duties {
       case 'job.outdated':
         return this.follower.lookAt(event.jobName);
       case 'job.scheduled':
+        this.reaper.scheduleChanged();
         return this.ticker.wake();
       case 'run.completed':
       case 'run.woundUp':

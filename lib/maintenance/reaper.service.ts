@@ -1,16 +1,17 @@
-import { Inject, Injectable } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { KnownJobs } from '../discovery/known-jobs.js';
-import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
 import type { JobDefinition } from '../domain/job-definition.js';
 import { loopListener } from '../events/loop-listener.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import { tellReaped } from '../execution/tell-reaped.js';
-import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { DatabaseTime } from '../runtime/database-time.js';
 import { Loop } from '../runtime/loop.js';
 import { monotonicNow } from '../runtime/monotonic.js';
+import { PollPace } from '../scheduling/poll-pace.js';
+import { Timelines } from '../scheduling/timelines.js';
+import { UnregisteredJobs } from '../scheduling/unregistered-jobs.service.js';
 import { WaitingRuns } from '../scheduling/waiting-runs.service.js';
-import { ReaperStore } from '../store/runs/reaper.store.js';
+import { ReaperStore, type ReaperOutlook } from '../store/runs/reaper.store.js';
 
 const REAP_AT_ONCE = 100;
 
@@ -27,15 +28,18 @@ export class ReaperService {
   private leftWaiting = false;
 
   constructor(
-    @Inject(SCHEDULER_OPTIONS) options: ResolvedSchedulerOptions,
     private readonly jobs: KnownJobs,
     private readonly store: ReaperStore,
     private readonly waiting: WaitingRuns,
+    private readonly unregistered: UnregisteredJobs,
+    private readonly timelines: Timelines,
+    private readonly pace: PollPace,
     private readonly time: DatabaseTime,
     private readonly events: SchedulerEvents,
   ) {
     this.loop = new Loop(() => this.reap(), {
-      maxSleepMs: options.pollIntervalMs,
+      maxSleepMs: pace.longestMs,
+      maxRetryMs: pace.usualMs,
       ...loopListener(events, 'reaper'),
     });
   }
@@ -57,6 +61,11 @@ export class ReaperService {
     if (this.leftWaiting) this.loop.wake();
   }
 
+  /** Another job may be due next. */
+  scheduleChanged(): void {
+    this.loop.wakeWithin(this.pace.usualMs);
+  }
+
   /** A run waits this many milliseconds for its next attempt. */
   wakeWithin(millis: number): void {
     this.loop.wakeWithin(millis);
@@ -73,9 +82,22 @@ export class ReaperService {
     const expired = untilExpiry <= 0;
     if (expired) await this.reapExpired(names);
     if (outlook.removedWait) await this.cancelRemoved();
+    if (outlook.strays) await this.unregistered.reapStrays();
     this.leftWaiting = expired || untilAttempt <= 0;
-    if (!this.leftWaiting) return Math.min(untilExpiry, untilAttempt);
+    if (!this.leftWaiting) return Math.min(untilExpiry, untilAttempt, this.untilNextLook(outlook));
     return (await this.waiting.start()) > 0 ? 0 : LOOK_AGAIN_MS;
+  }
+
+  /**
+   * A lease that ends was given at least its length before: while runs go on or begin, a look within each shortest lease sees
+   * every one in time, and what others started and may wait for its next attempt soon. What begins without being due, because
+   * somebody asks for it, is told.
+   */
+  private untilNextLook({ nextExpiry, nextAttempt, strays }: ReaperOutlook): number {
+    const soon = Math.min(this.pace.usualMs, ...this.known.map(({ leaseMs }) => leaseMs));
+    if (nextExpiry || nextAttempt || strays) return soon;
+    const untilDue = Math.max(0, this.timelines.nextDueAt - this.time.now());
+    return Math.max(soon, Math.min(this.pace.idleMs, untilDue + soon));
   }
 
   private async reapExpired(names: readonly string[]): Promise<void> {

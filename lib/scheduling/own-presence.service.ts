@@ -6,7 +6,7 @@ import { monotonicNow } from '../runtime/monotonic.js';
 import { JobInstanceStore, type Presence } from '../store/jobs/job-instance.store.js';
 
 /** An instance that has not looked in for so many polls is taken for gone. */
-const ALIVE_POLLS = 4;
+const ALIVE_POLLS = 6;
 
 const LEAST_ALIVE_MS = 2_000;
 

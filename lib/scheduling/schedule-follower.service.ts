@@ -1,9 +1,7 @@
-import { Inject, Injectable } from '@nestjs/common';
-import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
+import { Injectable } from '@nestjs/common';
 import { loopListener } from '../events/loop-listener.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import { Cancellations } from '../execution/cancellations.js';
-import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { DatabaseTime } from '../runtime/database-time.js';
 import { Loop } from '../runtime/loop.js';
 import { monotonicNow } from '../runtime/monotonic.js';
@@ -14,6 +12,7 @@ import { BackfillService } from './backfill.service.js';
 import { ClaimOrder } from './claim-order.js';
 import { FollowedSchedules } from './followed-schedules.js';
 import { OwnPresence } from './own-presence.service.js';
+import { PollPace } from './poll-pace.js';
 import { UnregisteredJobs } from './unregistered-jobs.service.js';
 
 /**
@@ -31,7 +30,6 @@ export class ScheduleFollower {
   private tried = '';
 
   constructor(
-    @Inject(SCHEDULER_OPTIONS) private readonly options: ResolvedSchedulerOptions,
     private readonly presence: OwnPresence,
     private readonly followed: FollowedSchedules,
     private readonly schedules: JobScheduleStore,
@@ -40,11 +38,13 @@ export class ScheduleFollower {
     private readonly backfills: BackfillService,
     private readonly cancellations: Cancellations,
     private readonly order: ClaimOrder,
+    private readonly pace: PollPace,
     private readonly time: DatabaseTime,
     events: SchedulerEvents,
   ) {
     this.loop = new Loop(() => this.follow(), {
-      maxSleepMs: options.pollIntervalMs,
+      maxSleepMs: pace.longestMs,
+      maxRetryMs: pace.usualMs,
       ...loopListener(events, 'schedules'),
     });
   }
@@ -62,7 +62,7 @@ export class ScheduleFollower {
   }
 
   start(): void {
-    this.loop.start(this.options.pollIntervalMs);
+    this.loop.start(this.pace.usualMs);
   }
 
   async stop(): Promise<void> {
@@ -72,6 +72,11 @@ export class ScheduleFollower {
   /** Something was seen that has changed. */
   wake(): void {
     this.loop.wake();
+  }
+
+  /** A run begins here: its handler may have to be told something. */
+  runStarted(): void {
+    this.loop.wakeWithin(this.pace.usualMs);
   }
 
   /** The job was seen to be another by now. */
@@ -96,7 +101,7 @@ export class ScheduleFollower {
     const there = company.join(' ');
     await this.takeOverFrom(there);
     await this.unregistered.look(there);
-    return this.options.pollIntervalMs;
+    return this.pace.changesMs;
   }
 
   /** All that has changed since the last look. */

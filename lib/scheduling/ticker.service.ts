@@ -1,15 +1,19 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
+import type { JobDefinition } from '../domain/job-definition.js';
 import { loopListener } from '../events/loop-listener.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
-import { ClaimService, type Candidate, type ClaimResult } from '../execution/claim.service.js';
+import { ClaimService, type Candidate } from '../execution/claim.service.js';
 import { ExecutorService } from '../execution/executor.service.js';
 import { InFlightRuns } from '../execution/in-flight-runs.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { DatabaseTime } from '../runtime/database-time.js';
 import { Loop } from '../runtime/loop.js';
+import type { ClaimVerdict } from '../store/runs/claim.store.js';
+import { Agenda } from './agenda.js';
 import { CatchUpService } from './catch-up.service.js';
 import { ClaimOrder } from './claim-order.js';
+import { placesOf } from './contested-places.js';
 import type { JobTimeline } from './job-timeline.js';
 import { Timelines } from './timelines.js';
 import { WaitingRuns } from './waiting-runs.service.js';
@@ -26,14 +30,28 @@ const YIELD_MS = 20;
 /** Each candidate costs the database a lock while the statement runs, and it has some thousands for everybody. */
 const MOST_IN_A_BATCH = 200;
 
-/** What of a tick's candidates could not be decided. */
-interface Leftovers {
-  /** A run is in the way, or there is no room. */
-  readonly left: boolean;
-  /** The database calls something not due yet. */
-  readonly early: boolean;
+/**
+ * As long as there is no room for all that is due, this is how old the order may be in which it is tried: others decide some of
+ * it meanwhile, and more comes due.
+ */
+const KEPT_FOR_MS = 200;
+
+/** What is due at one instant. */
+interface Due {
+  readonly agenda: Agenda;
+  /** Those it comes from: a job may have another one by now, with other fire times. */
+  readonly timelines: ReadonlyMap<JobDefinition, JobTimeline>;
+  readonly lookedAt: number;
+  /** Those that runs may have waited for longer, in the same places. */
+  readonly contested: readonly Candidate[];
+  /** Some of it was missed, or a handler of its job lingers here. */
+  readonly heldBack: boolean;
   /** When what is left to others for the moment is to be tried here, milliseconds; Infinity when nothing is. */
   readonly yieldedUntil: number;
+  /** Whether any of the rest has been decided by others was looked for. */
+  looked: boolean;
+  /** When something else is due, milliseconds; as it was when the first of this had started. */
+  nextDueAt: number | null;
 }
 
 /** One timer to the next due instant of all jobs. Every replica has one; all try, and the database lets one win. */
@@ -41,6 +59,8 @@ interface Leftovers {
 export class TickerService {
   private readonly loop: Loop;
   private undecided = false;
+  /** What there was no room for. */
+  private kept: Due | null = null;
 
   constructor(
     @Inject(SCHEDULER_OPTIONS) private readonly options: ResolvedSchedulerOptions,
@@ -82,59 +102,83 @@ export class TickerService {
   /** Claims and starts what is due. What was missed is the catch-up's. @returns milliseconds to the next due instant */
   async tick(): Promise<number> {
     const now = this.time.now();
+    const due = this.keptAt(now) ?? this.look(now);
+    const early = await this.claim(due);
+    const isLeft = due.agenda.isLeft;
+    this.kept = isLeft && !early ? due : null;
+    this.undecided = isLeft || due.heldBack;
+    const open = this.undecided || due.yieldedUntil < Infinity;
+    // Only here are the next fire times computed: what was claimed has started.
+    due.nextDueAt ??= open && !early ? this.timelines.nextDueAfter(now) : this.timelines.nextDueAt;
+    const untilDue = Math.max(LEAST_SLEEP_MS, Math.min(due.nextDueAt, due.yieldedUntil) - this.time.now());
+    return this.undecided ? Math.min(LOOK_AGAIN_MS, untilDue) : untilDue;
+  }
+
+  private keptAt(now: number): Due | null {
+    const { kept } = this;
+    return kept && now < Math.min(kept.lookedAt + KEPT_FOR_MS, kept.yieldedUntil) ? kept : null;
+  }
+
+  private look(now: number): Due {
     const missed = this.timelines.missed(now).length > 0;
     if (missed) this.catchUps.wake();
-    const { left, early, yieldedUntil } = await this.claim(this.timelines.live(now), now);
-    this.undecided = left || missed;
-    const open = this.undecided || yieldedUntil < Infinity;
-    // Only here are the next fire times computed: what was claimed has started.
-    const nextDueAt = open && !early ? this.timelines.nextDueAfter(now) : this.timelines.nextDueAt;
-    const untilDue = Math.max(LEAST_SLEEP_MS, Math.min(nextDueAt, yieldedUntil) - this.time.now());
-    return this.undecided ? Math.min(LOOK_AGAIN_MS, untilDue) : untilDue;
+    const live = this.timelines.live(now);
+    const free = live.filter(({ job }) => !this.runs.lingers(job));
+    const due = this.order.sort(free.flatMap((timeline) => timeline.due(now)));
+    const isYielded = ({ job, startsAt }: Candidate) => startsAt + YIELD_MS > now && !this.order.isMine(job);
+    const yieldedUntil = due.reduce((earliest, one) => (isYielded(one) ? Math.min(earliest, one.startsAt + YIELD_MS) : earliest), Infinity);
+    const open = due.filter((one) => !isYielded(one));
+    const timelines = new Map(free.map((timeline) => [timeline.job, timeline]));
+    const isOpen = ({ job, fireTime }: Candidate) => {
+      const timeline = timelines.get(job)!;
+      return fireTime > timeline.decidedUntil && this.timelines.has(timeline) && !this.runs.lingers(job);
+    };
+    return {
+      agenda: new Agenda(open, isOpen),
+      timelines,
+      lookedAt: now,
+      contested: open.filter(({ job }) => placesOf(job) !== null),
+      heldBack: missed || free.length < live.length,
+      yieldedUntil,
+      looked: false,
+      nextDueAt: null,
+    };
   }
 
   /**
    * Claims batch by batch while there is room: what is claimed and held back is kept from others. A job that can't start
    * now gives its place to the next.
+   * @returns true when the database calls something not due yet
    */
-  private async claim(live: readonly JobTimeline[], now: number): Promise<Leftovers> {
-    if (this.room === 0) return { left: live.length > 0, early: false, yieldedUntil: Infinity };
-    const free = live.filter(({ job }) => !this.runs.lingers(job));
-    const timelines = new Map(free.map((timeline) => [timeline.job.name, timeline]));
-    const due = this.order.sort(free.flatMap((timeline) => timeline.due(now)));
-    const yielded = due.filter(({ job, startsAt }) => startsAt + YIELD_MS > now && !this.order.isMine(job));
-    const yieldedUntil = yielded.reduce((earliest, { startsAt }) => Math.min(earliest, startsAt + YIELD_MS), Infinity);
-    const others = new Set(yielded);
-    let open = due.filter((candidate) => !others.has(candidate));
-    await this.waiting.startBefore(open);
-    let left = free.length < live.length;
+  private async claim(due: Due): Promise<boolean> {
+    if (this.room === 0) return false;
+    const { agenda, contested } = due;
+    agenda.startPass();
+    if (contested.length > 0) await this.waiting.startBefore(contested);
     let early = false;
-    let looked = false;
-    while (open.length > 0 && this.room > 0) {
-      if (!looked && !this.order.isMine(open[0]!.job)) {
-        looked = true;
-        open = await this.undecidedOf(open, timelines);
+    for (let first = agenda.first; first && this.room > 0; first = agenda.first) {
+      if (!due.looked && !this.order.isMine(first.job)) {
+        due.looked = true;
+        await this.passOverDecided(due);
         continue;
       }
-      const batch = open.slice(0, Math.min(this.room, MOST_IN_A_BATCH));
-      const result = await this.runs.reserving(batch.length, async () => {
+      const batch = agenda.take(Math.min(this.room, MOST_IN_A_BATCH));
+      const { verdicts } = await this.runs.reserving(batch.length, async () => {
         const claimed = await this.claims.claimDue(batch);
         this.executor.start(claimed.owned);
         return claimed;
       });
-      const stuck = advance(timelines, batch, result);
-      left ||= result.verdicts.includes('waiting') || result.verdicts.includes('outdated');
-      early ||= result.verdicts.includes('early');
-      open = open.slice(batch.length).filter(({ job }) => !stuck.has(job.name) && this.timelines.has(timelines.get(job.name)!));
+      agenda.putBack(batch, advance(due.timelines, batch, verdicts));
+      early ||= verdicts.includes('early');
     }
-    return { left: left || open.length > 0, early, yieldedUntil };
+    return early;
   }
 
-  /** Those that nobody has decided yet. Of what others were to try most is: a look costs less than a claim that is lost. */
-  private async undecidedOf(open: readonly Candidate[], timelines: ReadonlyMap<string, JobTimeline>): Promise<Candidate[]> {
+  /** Of what others were to try most is decided by now: a look costs less than a claim that is lost. */
+  private async passOverDecided({ agenda, timelines }: Due): Promise<void> {
+    const open = agenda.rest();
     const decided = await this.claims.decided(open);
-    advance(timelines, open, { verdicts: decided.map((isDecided) => (isDecided ? 'taken' : 'waiting')) });
-    return open.filter((_, index) => !decided[index]);
+    advance(timelines, open, decided.map((isDecided) => (isDecided ? 'taken' : 'waiting')));
   }
 
   private get room(): number {
@@ -144,15 +188,14 @@ export class TickerService {
 
 /**
  * A timeline moves over what is decided, up to the first occurrence that is not: nothing is forgotten behind a newer row.
- * @param timelines those that were asked: a job may have another one by now, with other fire times
  * @returns the jobs it did not move to the end
  */
-function advance(timelines: ReadonlyMap<string, JobTimeline>, batch: readonly Candidate[], { verdicts }: Pick<ClaimResult, 'verdicts'>): Set<string> {
+function advance(timelines: Due['timelines'], batch: readonly Candidate[], verdicts: readonly ClaimVerdict[]): Set<string> {
   const stuck = new Set<string>();
   batch.forEach(({ job, fireTime }, index) => {
     const verdict = verdicts[index]!;
     if (verdict === 'early' || verdict === 'waiting' || verdict === 'outdated') stuck.add(job.name);
-    if (!stuck.has(job.name)) timelines.get(job.name)!.decideUntil(fireTime);
+    if (!stuck.has(job.name)) timelines.get(job)!.decideUntil(fireTime);
   });
   return stuck;
 }

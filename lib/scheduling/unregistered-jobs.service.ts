@@ -5,7 +5,7 @@ import { tellReaped } from '../execution/tell-reaped.js';
 import { monotonicNow } from '../runtime/monotonic.js';
 import { JobInstanceStore, type UnregisteredJob } from '../store/jobs/job-instance.store.js';
 
-/** How often runs are looked at that no live instance could start, in milliseconds. */
+/** How often runs are looked at that no live instance could start, in milliseconds; another may know their jobs, and reap them. */
 const REAP_EVERY_MS = 10_000;
 
 /** Watches for jobs that are in the database and that no live instance declares any more: removed, or renamed. */
@@ -33,6 +33,10 @@ export class UnregisteredJobs {
       await this.find();
       this.lookedAt = company;
     }
+  }
+
+  /** Somebody's lease has run out, and the job is not known here: perhaps nobody knows it. */
+  async reapStrays(): Promise<void> {
     if (monotonicNow() < this.reapAt) return;
     this.reapAt = monotonicNow() + REAP_EVERY_MS;
     for (const run of await this.instances.orphanRunsOf(this.names)) tellReaped(this.events, run);

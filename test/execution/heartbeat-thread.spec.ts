@@ -29,7 +29,7 @@ function threadWith(password: () => Promise<string>) {
       failures += 1;
       waiting = waiting.filter((one) => one.failures > failures || one.resolve());
     },
-    replaced: () => {},
+    ended: () => undefined, replaced: () => {},
   };
   const settings = () => ({ ...connectionSettings(address(), 'the thread under test'), password });
   const failed = (count: number) => (failures >= count ? Promise.resolve() : new Promise<void>((resolve) => waiting.push({ failures: count, resolve })));

@@ -78,7 +78,7 @@ describe('an instance that listens', () => {
     await notify('runs');
     wire.mend();
     await until(() => woken().length === 1);
-    expect(told).toMatchObject([{ type: 'failed', trouble: { kind: 'unreachable' } }, { type: 'recovered' }, { type: 'woken', wakeUps: EVERY_WAKE_UP }]);
+    expect(told.filter(({ type }) => type !== 'listening')).toMatchObject([{ type: 'failed', trouble: { kind: 'unreachable' } }, { type: 'recovered' }, { type: 'woken', wakeUps: EVERY_WAKE_UP }]);
     await notify('runs');
     await until(() => woken().length === 2);
     expect(woken()[1]).toEqual(['runs']);
@@ -121,6 +121,21 @@ describe('an instance that listens', () => {
   });
 });
 
+describe('whether it is heard', () => {
+  const listening = (told: FromThread[]) => told.flatMap((message) => (message.type === 'listening' ? [message.isHeard] : []));
+
+  it('is told when it begins, when the connection is lost, and when it is made again', async () => {
+    const { told, until } = await listener('me');
+    expect(listening(told)).toEqual([true]);
+    wire.cut();
+    await until(() => listening(told).length === 2);
+    expect(listening(told)).toEqual([true, false]);
+    wire.mend();
+    await until(() => listening(told).length === 3);
+    expect(listening(told)).toEqual([true, false, true]);
+  });
+});
+
 describe('a thread that takes the place of one that died', () => {
   it('listens again', async () => {
     const heard: FromThread[] = [];
@@ -129,7 +144,7 @@ describe('a thread that takes the place of one that died', () => {
     const url = new URL(database.url);
     const options = { host: url.hostname, port: Number(url.port), username: url.username, password: decodeURIComponent(url.password), database: url.pathname.slice(1) };
     const watch = { pulse: new Pulse().memory, blockedAfterMs: 5_000, instanceId: 'me', logging: false };
-    const thread = new HeartbeatThread(() => connectionSettings(options, 'replaced'), { schema: 'public', watch }, { hear: (message) => heard.push(message), failed: () => {}, replaced });
+    const thread = new HeartbeatThread(() => connectionSettings(options, 'replaced'), { schema: 'public', watch }, { hear: (message) => heard.push(message), failed: () => {}, ended: () => {}, replaced });
     ends.push(() => thread.stop());
     await thread.start();
     const until = (fact: () => boolean) => eventually('a wake-up', async () => fact(), { withinMs: PATIENCE_MS, seen: async () => heard });

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
 import type { TestingModule } from '@nestjs/testing';
 import { once } from 'node:events';
@@ -13,6 +13,7 @@ import {
   type DistributedCronOptions,
   type DistributedSchedulerOptions,
 } from '../../lib/index.js';
+import { ClaimOrder } from '../../lib/scheduling/claim-order.js';
 import { runCommand } from '../../lib/cli/run-command.js';
 import { wakeUpChannel } from '../../lib/store/wake-up-channel.js';
 import { eventually } from '../cluster/harness/eventually.js';
@@ -66,6 +67,16 @@ async function aRun(status: 'queued' | 'dead'): Promise<Date> {
 }
 
 describe('what is done on one instance is seen at once on another', () => {
+  it('that it is there, and that it goes', async () => {
+    const first = await replica();
+    const heard = jest.spyOn(first.get(ClaimOrder, { strict: false }), 'hear');
+    const company = (size: number) => eventually(`a company of ${size}`, async () => heard.mock.lastCall?.[0].length === size);
+    const second = await replica();
+    await company(2);
+    await second.close();
+    await company(1);
+  });
+
   it('a run that somebody asks for', async () => {
     const app = await replica();
     const ran = nextRun(app, 'export');
@@ -192,7 +203,6 @@ describe('the path of an occurrence', () => {
     try {
       const heard: (string | undefined)[] = [];
       listener.on('notification', ({ payload }) => heard.push(payload));
-      await listener.query(`listen ${wakeUpChannel('public')}`);
       @Injectable()
       class Jobs {
         @DistributedCron('* * * * * *', { name: 'fails', lease: '1s', renewEvery: '100ms', maxAttempts: 2, backoff: 0 })
@@ -205,6 +215,8 @@ describe('the path of an occurrence', () => {
         succeeds() {}
       }
       const app = await startApp(database, { providers: [Jobs] });
+      // Its start does: that it is there.
+      await listener.query(`listen ${wakeUpChannel('public')}`);
       await Promise.all([nextEvent(app, 'run.failed'), nextEvent(app, 'run.dead'), nextRun(app, 'succeeds')]);
       await nextRun(app, 'succeeds');
       // What was sent before this has come before it.

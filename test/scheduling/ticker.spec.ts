@@ -1,4 +1,4 @@
-import { beforeEach, describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { JobDefinition } from '../../lib/domain/job-definition.js';
 import { DatabaseTime } from '../../lib/runtime/database-time.js';
 import { ClaimOrder } from '../../lib/scheduling/claim-order.js';
@@ -27,6 +27,14 @@ class Bench {
   readonly looked: string[][] = [];
   readonly order = new ClaimOrder('A');
   readonly ticker: TickerService;
+  private readonly runs = {
+    size: 0,
+    get taken() {
+      return this.size;
+    },
+    reserving: (_places: number, work: () => Promise<unknown>) => work(),
+    lingers: ({ name }: JobDefinition) => name === this.lingering,
+  };
 
   constructor(jobs: JobDefinition[], decidedUntil: number, maxConcurrentRuns = 1_000) {
     for (const job of jobs) this.timelines.set(new JobTimeline(job, decidedUntil));
@@ -42,26 +50,23 @@ class Bench {
       this.looked.push(keys);
       return keys.map((one) => this.decided.has(one));
     };
-    const runs = {
-      size: 0,
-      get taken() {
-        return this.size;
-      },
-      reserving: (_places: number, work: () => Promise<unknown>) => work(),
-      lingers: ({ name }: JobDefinition) => name === this.lingering,
-    };
     this.ticker = new TickerService(
       { pollIntervalMs: 5_000, maxConcurrentRuns } as never,
       this.timelines,
       this.order,
       { claimDue, decided } as never,
-      { start: (owned: unknown[]) => ((runs.size += owned.length), this.started()) } as never,
+      { start: (owned: unknown[]) => ((this.runs.size += owned.length), this.started()) } as never,
       { wake: () => (this.caughtUp += 1) } as never,
       { startBefore: async (due: readonly Candidate[]) => void this.lookedFirst.push([due.length, this.asked.length]) } as never,
-      runs as never,
+      this.runs as never,
       time,
       { emit: () => {} } as never,
     );
+  }
+
+  /** All handlers have ended. */
+  end(): void {
+    this.runs.size = 0;
   }
 
   tick(now: number): Promise<number> {
@@ -98,7 +103,9 @@ describe('a tick', () => {
     expect(bench.timelines.get('job')!.dueAt).toBe(at('10:01:00'));
   });
 
-  it('lets what waits go first, before anything of it is claimed', async () => {
+  it('lets what waits for the same places go first, before anything of it is claimed', async () => {
+    await bench.tick(at('10:00:30'));
+    bench = new Bench([aJob('job', '* * * * *', { concurrencyGroup: { name: 'few', limit: 1 } }), aJob('other', '* * * * *')], at('10:00:00'));
     await bench.tick(at('10:02:00'));
     expect(bench.lookedFirst).toEqual([[2, 0]]);
   });
@@ -117,6 +124,31 @@ describe('a tick', () => {
     expect(await bench.tick(at('10:01:00'))).toBe(250);
     expect(bench.asked.flat()).toHaveLength(2);
     expect(bench.timelines.live(at('10:01:00'))).toHaveLength(1);
+  });
+
+  it('goes on with what it has no room for as places get free, and sorts it anew only now and then', async () => {
+    bench = new Bench(Array.from({ length: 9 }, (_, index) => aJob(`job-${index}`, '* * * * *')), at('10:00:00'), 2);
+    const due = jest.spyOn(bench.order, 'sort');
+    for (let tick = 0; tick < 4; tick++) {
+      await bench.tick(at('10:01:00') + tick);
+      bench.end();
+    }
+    expect(due).toHaveBeenCalledTimes(1);
+    await bench.tick(at('10:01:00') + 1_000);
+    expect(due).toHaveBeenCalledTimes(2);
+    expect(new Set(bench.asked.flat()).size).toBe(9);
+    expect(bench.asked.flat()).toHaveLength(9);
+  });
+
+  it('tries what could not be decided first when it goes on, and what follows of the same job not before', async () => {
+    bench = new Bench([aJob('stuck', '0,30 * * * * *'), aJob('other', '0,30 * * * * *')], at('10:00:01'), 2);
+    bench.answer = ({ job }) => (job.name === 'stuck' ? 'waiting' : 'claimed');
+    await bench.tick(at('10:01:00'));
+    expect(bench.asked.map((batch) => batch.sort())).toEqual([['other 10:00:30', 'stuck 10:00:30'], ['other 10:01:00']]);
+    bench.answer = () => 'claimed';
+    bench.end();
+    await bench.tick(at('10:01:00') + 1);
+    expect(bench.asked.slice(2)).toEqual([['stuck 10:00:30', 'stuck 10:01:00']]);
   });
 
   it('asks for nothing while there is no room, and looks again', async () => {

@@ -26,6 +26,7 @@ async function look(stored: UnregisteredJob[], declared: JobDefinition[]): Promi
   const jobs = new UnregisteredJobs(store as unknown as JobInstanceStore, known, events);
   await jobs.look('one');
   await jobs.look('one');
+  await jobs.reapStrays();
 }
 
 describe('of jobs that no live instance declares any more', () => {

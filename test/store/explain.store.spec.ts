@@ -35,14 +35,14 @@ describe('what a run overlapped', () => {
   it('is judged attempt by attempt, of either run', async () => {
     await ran(100, [100, 95], [50, 45]);
     await ran(90, [90, 80]);
-    await ran(40, [47, 40]);
-    await ran(30, [98, 97], [30, 20]);
+    await ran(49, [47, 40]);
+    await ran(99, [98, 97], [30, 20]);
     await skipped(48);
     await skipped(85);
-    expect(await facts(100)).toMatchObject({ beside: [secondsAgo(40), secondsAgo(30)], skippedFor: [secondsAgo(48)] });
+    expect(await facts(100)).toMatchObject({ beside: [secondsAgo(99), secondsAgo(49)], skippedFor: [secondsAgo(48)] });
     expect((await facts(90)).beside).toEqual([]);
     expect((await facts(90)).skippedFor).toEqual([secondsAgo(85)]);
-    expect((await facts(30)).beside).toEqual([secondsAgo(100)]);
+    expect((await facts(99)).beside).toEqual([secondsAgo(100)]);
   });
 
   it('is what began and has not ended, too', async () => {

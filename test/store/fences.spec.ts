@@ -130,10 +130,10 @@ describe('G3 the fence', () => {
     await holder.query('begin');
     await holder.query('select from job_runs where job_name = $1 for update', [held.jobName]);
     const kinds = async () => (await stores.ends.endAll([held, free].map((run) => ({ run, ending: null })))).map(({ kind }) => kind);
-    expect(await kinds()).toEqual(['held', 'written']);
+    expect(await kinds()).toEqual(['passed over', 'written']);
     await holder.query('rollback');
     await holder.end();
-    expect(await kinds()).toEqual(['written', 'refused']);
+    expect(await kinds()).toEqual(['written', 'passed over']);
   });
 
   it.each([null, FAILED, { ...FAILED, status: 'dead', retryInMs: null, reason: 'no more' }, { ...FAILED, status: 'queued', error: null, retryInMs: 0, releases: 1 }] as const)(

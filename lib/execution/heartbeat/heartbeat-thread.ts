@@ -11,6 +11,8 @@ export interface ThreadListener {
   readonly hear: (message: FromThread) => void;
   /** The thread failed, or could not be started; it is started again. */
   readonly failed: (error: unknown) => void;
+  /** The thread is gone. */
+  readonly ended: () => void;
   /** A new thread runs and knows nothing yet. */
   readonly replaced: () => void;
 }
@@ -90,6 +92,7 @@ export class HeartbeatThread {
   /** A thread that ended by itself is started again: the leases it kept may still hold. */
   private replaceLater(running: Running): void {
     if (this.stopped || this.running !== running) return;
+    this.listener.ended();
     running.port.close();
     setTimeout(() => void this.replace(), RESTART_AFTER_MS).unref();
   }

@@ -61,6 +61,8 @@ export interface Renewal {
 export type FromThread =
   | { readonly type: 'connected' }
   | { readonly type: 'refused'; readonly error: StoredError; readonly code: string | null }
+  /** From now on what other instances say is heard, or not any more. */
+  | { readonly type: 'listening'; readonly isHeard: boolean }
   /** Other instances say that there is something to look at. */
   | { readonly type: 'woken'; readonly wakeUps: readonly WakeUp[] }
   | { readonly type: 'renewed'; readonly renewals: readonly Renewal[] }

@@ -48,6 +48,9 @@ export class HeartbeatService {
     this.thread = new HeartbeatThread(() => this.settings, { schema: database.tables.schema, watch }, {
       hear: (message) => this.hear(message),
       failed: (error) => this.failed(describeError(error), databaseTrouble(error)),
+      ended: () => {
+        this.wakeUps.areHeard = false;
+      },
       replaced: () => this.runs.list().forEach((run) => this.watch(run)),
     });
     this.deadlines = new Loop(async () => this.checkDeadlines(), {
@@ -107,6 +110,9 @@ export class HeartbeatService {
         return;
       case 'lost':
         return this.lose(this.runs.get(message.id, message.attempt), message.cause);
+      case 'listening':
+        this.wakeUps.areHeard = message.isHeard;
+        return;
       case 'woken':
         return this.wakeUps.tell(message.wakeUps);
       case 'unblocked':

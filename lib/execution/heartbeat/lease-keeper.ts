@@ -154,7 +154,8 @@ export class LeaseKeeper {
   private async listenNow(): Promise<number> {
     if (!this.ear || this.ear.knows(this.client)) return LONGEST_TIMER_MS;
     try {
-      await this.ear.listenOn(await this.connected(this.patience()), LISTEN_PATIENCE_MS);
+      const isHeard = await this.ear.listenOn(await this.connected(this.patience()), LISTEN_PATIENCE_MS);
+      this.tell({ type: 'listening', isHeard });
       this.deaf = 0;
       this.recovered();
       return LONGEST_TIMER_MS;
@@ -231,6 +232,7 @@ export class LeaseKeeper {
 
   private disconnect(): void {
     const client = this.client;
+    if (client && this.ear?.knows(client)) this.tell({ type: 'listening', isHeard: false });
     this.client = null;
     client?.end().catch(() => {});
   }

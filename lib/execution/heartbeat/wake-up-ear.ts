@@ -35,16 +35,20 @@ export class WakeUpEar {
     return client !== null && client === this.connection;
   }
 
-  /** Listens on a new connection; after a former one, something may have been said meanwhile. */
-  async listenOn(client: Client, patienceMs: number): Promise<void> {
+  /**
+   * Listens on a new connection; after a former one, something may have been said meanwhile.
+   * @returns false behind a pooler: whoever listens there is somebody else a moment later
+   */
+  async listenOn(client: Client, patienceMs: number): Promise<boolean> {
     client.on('notification', (notification) => this.hear(notification));
-    // Behind a pooler whoever listens is somebody else a moment later.
-    if ((await sessionOf(client, patienceMs)).isOwn) {
+    const { isOwn } = await sessionOf(client, patienceMs);
+    if (isOwn) {
       await client.query({ text: `listen ${this.channel}`, query_timeout: patienceMs } as { text: string });
       if (this.mayHaveMissed) this.note(EVERY_WAKE_UP);
       this.mayHaveMissed = true;
     }
     this.connection = client;
+    return isOwn;
   }
 
   stop(): void {

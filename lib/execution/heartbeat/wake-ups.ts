@@ -6,6 +6,8 @@ import type { WakeUp } from '../../domain/wake-up.js';
 @Injectable()
 export class WakeUps {
   private readonly heard = new Subject<readonly WakeUp[]>();
+  /** True while the connection stands on which they are heard, and it is no pooler's. */
+  areHeard = false;
 
   /** @param listen told from now on; it may not throw */
   subscribe(listen: (wakeUps: readonly WakeUp[]) => void): Subscription {

@@ -34,7 +34,7 @@ const ASIDE_PATIENCE_MS = 120_000;
 export function coordinationSource(connection: PostgresConnection, options: ResolvedSchedulerOptions, migrations: MigrationClass[]): DataSource {
   const open = new Set<Client>();
   const source = new DataSource({
-    ...own(connection, options.poolSize, { Client: clientWithPatience(MOST_PATIENCE_MS, open), types: OWN_TYPES }),
+    ...own(lasting(connection, options.poolSize), options.poolSize, { Client: clientWithPatience(MOST_PATIENCE_MS, open), types: OWN_TYPES }),
     schema: options.schema,
     entities: ENTITIES,
     migrations,
@@ -66,6 +66,14 @@ export function applicationSource(dataSource: DataSource): DataSource {
     throw new DatabaseConnectionError('forRoot({ dataSource })', new Error('the data source is not initialized; initialize it before the application starts'));
   }
   return dataSource;
+}
+
+/**
+ * A claim and an end that are sent at the same time find a connection, with their statements prepared on it: to make a new
+ * one takes the database longer than both. All of them last from one look to the next. An older pg knows no `min`.
+ */
+function lasting(connection: PostgresConnection, poolSize: number): PostgresConnection {
+  return { ...connection, extra: { min: Math.min(2, poolSize), idleTimeoutMillis: 60_000, ...connection.extra } };
 }
 
 /** The given settings for a pool of this module: nothing of the application's schema work comes along. */

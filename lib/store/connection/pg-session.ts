@@ -35,7 +35,7 @@ export interface SessionFacts {
 }
 
 /** The plan of a prepared statement is made for the tables as they are then, and made anew after so long, in milliseconds. */
-const PLAN_FOR_MS = 60_000;
+const PLAN_FOR_MS = 600_000;
 
 const sessions = new WeakMap<object, Promise<SessionFacts>>();
 
@@ -81,8 +81,10 @@ export async function preparedOn(client: PgSession, statements: readonly Prepara
     const text = sql(values.map((_, index) => `$${index + 1}`));
     const parts = [
       ...(goodUntil !== undefined ? [`deallocate ${nameOf(name)}`] : []),
-      // Left to itself, the planner takes a general plan for dearer than it is, and plans each call.
+      // Left to itself, the planner takes a general plan for dearer than it is, and plans each call. And of a month that has just
+      // begun, or a table that was never counted, it would plan to read all: that is right for a moment, and wrong for long.
       'set plan_cache_mode = force_generic_plan',
+      'set enable_seqscan = off',
       `prepare ${nameOf(name)}${inBrackets(values.map(() => 'jsonb'))} as ${text}`,
     ];
     known.delete(name);

@@ -2,6 +2,7 @@ import type { JobDefinition } from '../../domain/job-definition.js';
 import { queryOn, type Query } from '../connection/query.js';
 import { declaredSchedule } from './schedule-as-declared.js';
 import type { ReapedRun } from '../runs/reaper.store.js';
+import { wakingUp } from '../wake-up.js';
 import type { SchedulerDatabase } from '../scheduler-database.js';
 
 /** A process that takes part. */
@@ -38,9 +39,10 @@ export class JobInstanceStore {
     this.query = queryOn(database.coordination);
   }
 
-  /** @param query of the transaction in which it is to be seen */
+  /** The others look at once, for with every one that comes other jobs are theirs. @param query of the transaction in which it is to be seen */
   async announce({ instanceId, aliveMs, jobs, handlers }: Presence, query = this.query): Promise<void> {
-    const { jobInstances } = this.database.tables;
+    const { tables } = this.database;
+    const { jobInstances } = tables;
     await query(`delete from ${jobInstances} where alive_until < clock_timestamp() - interval '${FORGOTTEN_AFTER}'`);
     await query(
       `insert into ${jobInstances} (id, jobs, handlers, alive_until)
@@ -48,7 +50,8 @@ export class JobInstanceStore {
        on     conflict (id) do update
        set    jobs = excluded.jobs,
               handlers = excluded.handlers,
-              alive_until = excluded.alive_until`,
+              alive_until = excluded.alive_until
+       returning ${wakingUp(tables, 'jobs')}`,
       [
         instanceId,
         JSON.stringify(Object.fromEntries(jobs.map(({ name, schedule }) => [name, declaredSchedule(schedule)]))),
@@ -58,9 +61,10 @@ export class JobInstanceStore {
     );
   }
 
-  /** The process takes no more part: nobody has to wait until it is taken for gone. */
+  /** The process takes no more part: nobody has to wait until it is taken for gone, and the others look at once whose its jobs are. */
   async leave(instanceId: string): Promise<void> {
-    await this.query(`delete from ${this.database.tables.jobInstances} where id = $1`, [instanceId]);
+    const { tables } = this.database;
+    await this.query(`delete from ${tables.jobInstances} where id = $1 returning ${wakingUp(tables, 'jobs')}`, [instanceId]);
   }
 
   /** The handlers that live instances have for jobs made at run time. */

@@ -10,6 +10,9 @@ import type { SchedulerDatabase } from '../scheduler-database.js';
 import { pageProgress } from '../pages/page-progress.js';
 import { isUnderWay, runningInGroup } from '../runs/waiting-rules.js';
 
+/** A handler runs for a day at most by default, and what is missed is caught up for a day. */
+const DUE_BEFORE = '2 days';
+
 /** A job's schedule as it is stored. */
 export interface StoredSchedule {
   readonly cron: string;
@@ -101,7 +104,11 @@ export class ExplainStore {
     return rows.find((row) => standingOf(row) !== 'never ran')?.name ?? null;
   }
 
-  /** What was under way, or skipped, during an attempt of this run, or when it was skipped. */
+  /**
+   * What was under way, or skipped, during an attempt of this run, or when it was skipped. Nothing begins before it is due, so
+   * what came due later is none of it; nor is what had been due for days, unless it is still under way: to find that, all of
+   * the job's history would have to be read.
+   */
   private async others({ jobName, fireTime }: RunKey, { starts, status }: ExplainedRow): Promise<Pick<ExplanationFacts, 'beside' | 'skippedFor'>> {
     if (starts.length === 0 && status !== 'skipped') return { beside: [], skippedFor: [] };
     const { jobRuns } = this.database.tables;
@@ -117,6 +124,8 @@ export class ExplainStore {
        from   ${jobRuns} other
        where  other.job_name = $1
        and    other.fire_time <> $2
+       and    other.fire_time < (select max(ended) from own)
+       and   (other.fire_time > (select min(began) from own) - interval '${DUE_BEFORE}' or other.status in ('running', 'fanned_out'))
        and    exists (select 1
                       from   own
                       cross  join lateral ${timesOf('other')} its

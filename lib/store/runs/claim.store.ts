@@ -1,12 +1,15 @@
 import type { OverlapPolicy } from '../../domain/job-definition.js';
 import type { RunKey, RunTrigger, SavedCheckpoint } from '../../domain/runs/run.js';
-import { insertDue, startWaiting } from './claim-statements.js';
+import { nameOfRules, rulesOf } from './batch-rules.js';
+import { given } from './claim-recordset.js';
+import { insertDue } from './insert-due.js';
+import { startWaiting } from './start-waiting.js';
 import { queryOn, type Query } from '../connection/query.js';
 import { lockJobs } from './job-locks.js';
 import { inOnePreparedMessage } from '../connection/one-message.js';
+import type { PreparableStatement } from '../connection/pg-session.js';
 import type { PartitionStore } from '../upkeep/partition.store.js';
 import type { SchedulerDatabase } from '../scheduler-database.js';
-import type { Tables } from '../tables.js';
 
 /** The flag that a start asks for. */
 export interface FlagToAsk {
@@ -129,10 +132,19 @@ export class ClaimStore {
 
   /** Claims what is due and free, in one batch and one round trip. Losers write nothing. */
   async claimDue(due: readonly DueOccurrence[], instanceId: string): Promise<ClaimAnswers> {
+    if (due.length === 0) return answers([]);
     const sorted = [...due].sort(byKey);
+    const { tables } = this.database;
+    const rules = rulesOf(sorted);
+    const times = sorted.map(({ fireTime }) => fireTime.getTime());
     return this.partitions.makingSure(
       () => sorted.map(({ fireTime }) => fireTime),
-      () => this.claim(sorted, insertDue, instanceId),
+      () =>
+        this.claim(sorted, {
+          name: nameOfRules(rules),
+          sql: ([candidates, instance, from, until]) => insertDue(tables, rules, { candidates: candidates!, instanceId: instance!, from: from!, until: until! }),
+          values: [sorted.map(given), instanceId, new Date(Math.min(...times)), new Date(Math.max(...times))],
+        }),
     );
   }
 
@@ -141,24 +153,19 @@ export class ClaimStore {
    * of a backfill no more than it runs at a time, and none that would keep the schedule waiting.
    */
   async claimWaiting(waiting: readonly WaitingRun[], instanceId: string): Promise<ClaimAnswers> {
-    return this.claim([...waiting].sort(byKey), startWaiting, instanceId);
+    const sorted = [...waiting].sort(byKey);
+    const { tables } = this.database;
+    return this.claim(sorted, { name: 'start_waiting', sql: ([candidates, instance]) => startWaiting(tables, candidates!, instance!), values: [sorted.map(given), instanceId] });
   }
 
-  /** @param statement the claim itself, given SQL for its candidates and for the instance */
-  private async claim(
-    candidates: readonly (DueOccurrence | WaitingRun)[],
-    statement: (tables: Tables, candidates: string, instanceId: string) => string,
-    instanceId: string,
-  ): Promise<ClaimAnswers> {
+  /** Behind the locks of the candidates' jobs and groups. */
+  private async claim(candidates: readonly (DueOccurrence | WaitingRun)[], statement: PreparableStatement): Promise<ClaimAnswers> {
     const jobs = candidates.map(({ jobName }) => jobName);
     const groups = candidates.flatMap(({ group }) => (group ? [groupLock(group)] : []));
     const names = [...new Set([...jobs, ...groups])].sort();
     const { tables, coordination } = this.database;
-    const rows = await inOnePreparedMessage<ClaimRow>(coordination, [
-      { name: 'lock_jobs', sql: ([given]) => lockJobs(tables.schema, given!), values: [names] },
-      { name: statement.name, sql: ([given, instance]) => statement(tables, given!, instance!), values: [candidates, instanceId] },
-    ]);
-    return answers(rows);
+    const lock = { name: 'lock_jobs', sql: ([given]: readonly string[]) => lockJobs(tables.schema, given!), values: [names] };
+    return answers(await inOnePreparedMessage<ClaimRow>(coordination, [lock, statement]));
   }
 }
 

@@ -4,8 +4,8 @@ import { isRemoved, removedJobs } from '../jobs/is-removed.js';
 import type { Tables } from '../tables.js';
 
 /**
- * SQL for when the reaper has something to do: the earliest lease that ends, the earliest attempt that is due, and whether
- * anything of a removed job waits.
+ * SQL for when the reaper has something to do: the earliest lease that ends, the earliest attempt that is due, whether
+ * anything of a removed job waits, and whether a lease has run out of a job that is not known here.
  * @param names SQL for a jsonb array of the jobs' names
  */
 export function reaperOutlook(tables: Tables, names: string): string {
@@ -29,5 +29,11 @@ export function reaperOutlook(tables: Tables, names: string): string {
              exists (
                select from ${jobRuns}
                where  status in ('queued', 'failed', 'orphaned')
-               and    job_name in (${removedJobs(tables)})) as removed_wait`;
+               and    job_name in (${removedJobs(tables)})) as removed_wait,
+             exists (
+               select from ${jobRuns}
+               where  status = 'running'
+               and    lease_until <= clock_timestamp()
+               and    job_name not in (select name from known)
+               and    job_name not in (${removedJobs(tables)})) as strays`;
 }

@@ -46,6 +46,8 @@ export interface ReaperOutlook {
   readonly nextAttempt: Date | null;
   /** Runs wait whose job was removed: see {@link ReaperStore.cancelRemoved}. */
   readonly removedWait: boolean;
+  /** The lease of a run has ended whose job is not known here: see {@link JobInstanceStore.orphanRunsOf}. */
+  readonly strays: boolean;
 }
 
 /** A run that waited, and whose job was removed. */
@@ -78,10 +80,10 @@ export class ReaperStore {
   /** One cheap look; everything else is asked only when it says so. */
   async outlook(jobNames: readonly string[]): Promise<ReaperOutlook> {
     const { tables, coordination } = this.database;
-    const [row] = await inOnePreparedMessage<{ now: Date; next_expiry: Date | null; next_attempt: Date | null; removed_wait: boolean }>(coordination, [
+    const [row] = await inOnePreparedMessage<{ now: Date; next_expiry: Date | null; next_attempt: Date | null; removed_wait: boolean; strays: boolean }>(coordination, [
       { name: 'outlook', sql: ([names]) => reaperOutlook(tables, names!), values: [jobNames] },
     ]);
-    return { databaseNow: row!.now, nextExpiry: row!.next_expiry, nextAttempt: row!.next_attempt, removedWait: row!.removed_wait };
+    return { databaseNow: row!.now, nextExpiry: row!.next_expiry, nextAttempt: row!.next_attempt, removedWait: row!.removed_wait, strays: row!.strays };
   }
 
   /**

@@ -1,6 +1,7 @@
 import type { OwnedRun } from '../../domain/runs/run.js';
 import type { Ending, WrittenEnd } from './job-run.store.js';
 import { inOnePreparedMessage } from '../connection/one-message.js';
+import { sparse } from '../connection/sparse.js';
 import type { SchedulerDatabase } from '../scheduler-database.js';
 import type { Tables } from '../tables.js';
 import { wakingUp } from '../wake-up.js';
@@ -15,10 +16,8 @@ export interface RunEnd {
 /** What became of one end of several. */
 export type EndAnswer =
   | { readonly kind: 'written'; readonly end: WrittenEnd }
-  /** The row is held by somebody: ours still, and not written. To be written by itself. */
-  | { readonly kind: 'held' }
-  /** The run is no longer ours. */
-  | { readonly kind: 'refused' };
+  /** Somebody holds the row, or the run is no longer ours. To be written by itself, which tells. */
+  | { readonly kind: 'passed over' };
 
 /** Ends several attempts in one statement, each behind its own fence: the rules are those of `JobRunStore`, and so are the wake-ups. */
 export class RunEndsStore {
@@ -30,9 +29,10 @@ export class RunEndsStore {
    * @returns an answer for each, in the order they were given
    */
   async endAll(ends: readonly RunEnd[]): Promise<EndAnswer[]> {
-    const given = ends.map(({ run, ending }, place) => ({ place, ...fence(run), ...(ending ?? COMPLETED) }));
+    const instanceId = ends[0]?.run.instanceId;
+    const given = ends.map(({ run, ending }, place) => sparse({ place, ...fence(run), instanceId: run.instanceId === instanceId ? null : run.instanceId, ...ending }));
     const rows = await inOnePreparedMessage<EndedRow>(this.database.coordination, [
-      { name: 'end_all', sql: ([given]) => endAll(this.database.tables, given!), values: [given] },
+      { name: 'end_all', sql: ([given, instance]) => endAll(this.database.tables, given!, instance!), values: [given, instanceId] },
     ]);
     const found = new Map(rows.map((row) => [row.place, row]));
     return ends.map((_, place) => answerOf(found.get(place)));
@@ -41,28 +41,22 @@ export class RunEndsStore {
 
 interface EndedRow {
   readonly place: number;
-  /** Null when the row was passed over. */
-  readonly status: WrittenEnd['status'] | null;
+  readonly status: WrittenEnd['status'];
   readonly reason: string | null;
 }
 
-/** @param given SQL for a jsonb array of the fences and how each attempt ended */
-function endAll(tables: Tables, given: string): string {
+/**
+ * @param given SQL for a jsonb array of the fences and how each attempt ended; without a status it completed
+ * @param instanceId SQL for a jsonb text: whose the runs are of which nothing else is said
+ */
+function endAll(tables: Tables, given: string, instanceId: string): string {
   const { jobRuns } = tables;
   return `
      with given as materialized (
-       select *
+       select place, "jobName", "fireTime", attempt, coalesce("instanceId", ${instanceId} #>> '{}') as "instanceId",
+              coalesce(status, 'done') as status, reason, error, "retryInMs", coalesce(releases, 0) as releases
        from   jsonb_to_recordset(${given}) as given (place integer, "jobName" text, "fireTime" timestamptz, attempt integer, "instanceId" text,
                                                status text, reason text, error jsonb, "retryInMs" double precision, releases integer)
-     ),
-     ours as (
-       select given.place
-       from   given
-       join   ${jobRuns} run on run.job_name = given."jobName" and run.fire_time = given."fireTime"
-       where  run.status = 'running'
-       and    run.attempt = given.attempt
-       and    run.claimed_by = given."instanceId"
-       and    run.lease_until > clock_timestamp()
      ),
      free as (
        select given.*
@@ -94,18 +88,14 @@ function endAll(tables: Tables, given: string): string {
        and    run.lease_until > clock_timestamp()
        returning free.place, run.status, run.reason
      )
-     select ours.place, ended.status, ended.reason, case when ended.status = 'queued' then ${wakingUp(tables, 'runs')} end
-     from   ours
-     left   join ended on ended.place = ours.place`;
+     select place, status, reason, case when status = 'queued' then ${wakingUp(tables, 'runs')} end
+     from   ended`;
 }
 
-const COMPLETED = { status: 'done', reason: null, error: null, retryInMs: null, releases: 0 };
-
-function fence({ jobName, fireTime, attempt, instanceId }: OwnedRun) {
-  return { jobName, fireTime: fireTime.toISOString(), attempt, instanceId };
+function fence({ jobName, fireTime, attempt }: OwnedRun) {
+  return { jobName, fireTime: fireTime.toISOString(), attempt };
 }
 
 function answerOf(row: EndedRow | undefined): EndAnswer {
-  if (!row) return { kind: 'refused' };
-  return row.status === null ? { kind: 'held' } : { kind: 'written', end: { status: row.status, reason: row.reason } };
+  return row ? { kind: 'written', end: { status: row.status, reason: row.reason } } : { kind: 'passed over' };
 }

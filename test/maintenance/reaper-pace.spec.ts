@@ -1,0 +1,79 @@
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import { KnownJobs } from '../../lib/discovery/known-jobs.js';
+import { SchedulerEvents } from '../../lib/events/scheduler-events.js';
+import { WakeUps } from '../../lib/execution/heartbeat/wake-ups.js';
+import type { InFlightRuns } from '../../lib/execution/in-flight-runs.js';
+import { ReaperService } from '../../lib/maintenance/reaper.service.js';
+import { DatabaseTime } from '../../lib/runtime/database-time.js';
+import { JobTimeline } from '../../lib/scheduling/job-timeline.js';
+import { PollPace } from '../../lib/scheduling/poll-pace.js';
+import { Timelines } from '../../lib/scheduling/timelines.js';
+import type { ReaperOutlook } from '../../lib/store/runs/reaper.store.js';
+import { aJob } from '../support/job.js';
+
+const NOW = Date.UTC(2026, 0, 1);
+const NOTHING: ReaperOutlook = { databaseNow: new Date(NOW), nextExpiry: null, nextAttempt: null, removedWait: false, strays: false };
+
+let wakeUps: WakeUps;
+let strays: number;
+beforeEach(() => {
+  wakeUps = new WakeUps();
+  wakeUps.areHeard = true;
+  strays = 0;
+});
+
+/** How long the reaper sleeps after a look that found this. */
+async function sleep(outlook: Partial<ReaperOutlook>, { expression = '0 0 * * *', leaseMs = 60_000 } = {}): Promise<number> {
+  const job = aJob('job', expression, { leaseMs });
+  const known = new KnownJobs();
+  known.declare({ jobs: [{ definition: job, handler: async () => undefined }], handlers: new Map() });
+  const timelines = new Timelines();
+  timelines.set(new JobTimeline(job, NOW));
+  const pace = new PollPace({ pollIntervalMs: 5_000 }, wakeUps, { size: 0 } as InFlightRuns);
+  const time = new DatabaseTime();
+  const unregistered = { reapStrays: async () => void strays++ };
+  const reaper = new ReaperService(known, { outlook: async () => ({ ...NOTHING, ...outlook }) } as never, {} as never, unregistered as never, timelines, pace, time, new SchedulerEvents());
+  return reaper.reap();
+}
+
+const inMs = (millis: number) => new Date(NOW + millis);
+
+describe('the reaper sleeps', () => {
+  it('long, while nothing is open and nothing falls due', async () => {
+    expect(await sleep({})).toBe(30_000);
+  });
+
+  it('no longer than the poll interval where nobody could wake it up', async () => {
+    wakeUps.areHeard = false;
+    expect(await sleep({})).toBe(5_000);
+  });
+
+  it('until a moment after something is due: others may have started it', async () => {
+    expect(await sleep({}, { expression: '*/10 * * * * *' })).toBeCloseTo(15_000, -2);
+  });
+
+  it('no longer than the shortest lease, once something may have begun', async () => {
+    expect(await sleep({}, { expression: '*/10 * * * * *', leaseMs: 1_000 })).toBeCloseTo(11_000, -2);
+    expect(await sleep({ nextExpiry: inMs(60_000) }, { leaseMs: 1_000 })).toBe(1_000);
+  });
+
+  it('no longer than the poll interval while something is open', async () => {
+    expect(await sleep({ nextExpiry: inMs(60_000) })).toBe(5_000);
+    expect(await sleep({ nextAttempt: inMs(60_000) })).toBe(5_000);
+    expect(await sleep({ strays: true })).toBe(5_000);
+  });
+
+  it('until the next lease ends, or the next attempt is due', async () => {
+    expect(await sleep({ nextExpiry: inMs(1_234) })).toBe(1_234);
+    expect(await sleep({ nextAttempt: inMs(345) })).toBe(345);
+  });
+});
+
+describe('a lease that has ended of a job that is not known here', () => {
+  it('is looked after, as nobody may know the job', async () => {
+    await sleep({});
+    expect(strays).toBe(0);
+    await sleep({ strays: true });
+    expect(strays).toBe(1);
+  });
+});
