@@ -5,7 +5,11 @@ import { DistributedCron, DistributedSchedulerModule, JobRegistry } from '../../
 
 export type BootOrder = 'start' | 'close';
 
-export type BootTold = 'loaded' | 'up';
+/** What it tells when it is loaded: nothing more; when it is up: the processor time that it took to be, of all threads, in milliseconds. */
+export interface BootTold {
+  readonly state: 'loaded' | 'up';
+  readonly cpuMs: number;
+}
 
 /** A replica that loads its code, and makes its application when it is told to; without an address, one without a scheduler. */
 class Jobs {}
@@ -25,15 +29,17 @@ for (let index = 0; index < Number(count); index++) {
 let app: INestApplicationContext | null = null;
 process.on('message', (order: BootOrder) => void (order === 'start' ? start() : close()));
 process.on('disconnect', () => process.exit());
-tell('loaded');
+tell({ state: 'loaded', cpuMs: 0 });
 
 async function start(): Promise<void> {
+  const before = process.cpuUsage();
   // The first poll is later than all that is counted.
   const scheduler = url ? [DistributedSchedulerModule.forRoot({ connection: url, migrate: true, pollInterval: '1m' })] : [];
   const logger = { log: () => {}, warn: () => {}, error: console.error };
   app = await NestFactory.createApplicationContext({ module: Jobs, imports: scheduler, providers: [Jobs] }, { logger, abortOnError: false });
   if (url && app.get(JobRegistry, { strict: false }).list().length !== Number(count)) throw new Error('Not every job is registered.');
-  tell('up');
+  const { user, system } = process.cpuUsage(before);
+  tell({ state: 'up', cpuMs: (user + system) / 1_000 });
 }
 
 async function close(): Promise<void> {
@@ -41,6 +47,6 @@ async function close(): Promise<void> {
   process.exit();
 }
 
-function tell(what: BootTold): void {
-  process.send!(what);
+function tell(told: BootTold): void {
+  process.send!(told);
 }
