@@ -60,6 +60,7 @@ import { PageKeeper } from './maintenance/page-keeper.service.js';
 import { PartitionsService } from './maintenance/partitions.service.js';
 import { PruningService } from './maintenance/pruning.service.js';
 import { ReaperService } from './maintenance/reaper.service.js';
+import { RetentionService } from './maintenance/retention.service.js';
 import { Backfills } from './operations/backfills.service.js';
 import { Cancels } from './operations/cancels.service.js';
 import { DeadLetters } from './operations/dead-letters.service.js';
@@ -174,6 +175,7 @@ const SERVICES: Provider[] = [
   OverdueService,
   CancelWatch,
   PruningService,
+  RetentionService,
   CutOffCalls,
   AlertsService,
   SchedulerLogger,

@@ -65,6 +65,7 @@ export type {
   PostgresConnection,
 } from './options/scheduler-options.js';
 export type { Duration } from './domain/duration.js';
+export type { StillOpen } from './domain/forgetting.js';
 export type { CallInDoubt, Explanation, ExplainedStart, ExplanationKind } from './domain/explain/explanation-facts.js';
 export type { FeatureFlags } from './options/feature-flags.js';
 export type { Operator } from './options/operator.js';
@@ -96,6 +97,7 @@ export { SchedulerError } from './errors/scheduler.error.js';
 export { AfterRunError } from './errors/after-run.error.js';
 export { CancelledError } from './errors/cancelled.error.js';
 export { DatabaseConnectionError } from './errors/database-connection.error.js';
+export { DetachedPartitionError } from './errors/detached-partition.error.js';
 export { EffectNotDone } from './errors/effect-not-done.error.js';
 export { DeliveryRefusedError } from './errors/delivery-refused.error.js';
 export type { DeliveryProblem } from './domain/delivery.js';

@@ -22,6 +22,12 @@ export async function onConnection<Result>(url: string, work: (client: pg.Client
   }
 }
 
+/** An empty database on the server. @returns its address */
+export async function newDatabase(server: string, name: string): Promise<string> {
+  await onConnection(server, (client) => client.query(`create database ${name}`));
+  return Object.assign(new URL(server), { pathname: `/${name}` }).href;
+}
+
 /** How much was ever written to the log, in bytes. */
 export async function walPosition(client: pg.Client): Promise<number> {
   const { rows } = await client.query<{ bytes: number }>(`select (pg_current_wal_insert_lsn() - '0/0')::float8 as bytes`);

@@ -9,16 +9,18 @@ import { heartbeat } from './heartbeat.js';
 import { history } from './history.js';
 import { idle } from './idle.js';
 import { receipts } from './receipts.js';
+import { memory } from './memory.js';
 import { month } from './month.js';
 import { replicas } from './replicas.js';
 import { judged, machine, sentence } from './report.js';
+import { retention } from './retention.js';
 import { schedules } from './schedules.js';
 import { simulation } from './simulation.js';
 import { takeOver } from './take-over.js';
 import { tick } from './tick.js';
 import { vacuum } from './vacuum.js';
 
-const BENCHMARKS: readonly Benchmark[] = [schedules, boot, tick, burst, fireDelay, replicas, idle, takeOver, claim, heartbeat, receipts, history, month, vacuum, commits, simulation];
+const BENCHMARKS: readonly Benchmark[] = [schedules, boot, memory, tick, burst, fireDelay, replicas, idle, takeOver, claim, heartbeat, receipts, history, month, retention, vacuum, commits, simulation];
 
 const USAGE = `npm run bench -- [--only NAME]… [--json] [--quick]; NAME is ${BENCHMARKS.map(({ name }) => name).join(', ')}.`;
 

@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { DiscoveryService } from '@nestjs/core';
 import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js';
+import { declarationsOn } from './distributed-cron.decorator.js';
 
 /** A decorated method of a class that Nest provides. */
 export interface DecoratedMethod<Declaration> {
@@ -62,9 +63,9 @@ function decoratedMethods<Declaration>(prototype: object, key: string): Pick<Dec
   const classes = lineOf(prototype);
   const methodNames = new Set(classes.flatMap((one) => Object.getOwnPropertyNames(one)));
   return [...methodNames].flatMap((methodName) => {
-    const declaredOn = classes.find((one) => Reflect.hasOwnMetadata(key, one, methodName));
+    const declaredOn = classes.find((one) => declarationsOn(one, key)?.has(methodName));
     if (!declaredOn) return [];
-    const declarations = Reflect.getOwnMetadata(key, declaredOn, methodName) as Declaration[];
+    const declarations = declarationsOn(declaredOn, key)!.get(methodName) as Declaration[];
     return [{ methodName, declarations }];
   });
 }

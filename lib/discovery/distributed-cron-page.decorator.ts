@@ -1,6 +1,6 @@
 import { PAGE_METADATA } from '../distributed-scheduler.tokens.js';
 import type { PageOptions } from '../options/page-options.js';
-import { declaring, PAGE_PARAMETER, RUN_PARAMETER } from './distributed-cron.decorator.js';
+import { declaring } from './distributed-cron.decorator.js';
 
 /** One `@DistributedCronPage` on one method. */
 export interface PageDeclaration {
@@ -16,5 +16,5 @@ export interface PageDeclaration {
  * @param jobName the job's name; its pages have one handler
  */
 export function DistributedCronPage(jobName: string, options: PageOptions = {}): MethodDecorator {
-  return declaring('DistributedCronPage', PAGE_METADATA, { jobName, options }, [RUN_PARAMETER, PAGE_PARAMETER]);
+  return declaring('DistributedCronPage', PAGE_METADATA, { jobName, options });
 }

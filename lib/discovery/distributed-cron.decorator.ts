@@ -1,5 +1,5 @@
 import 'reflect-metadata';
-import { CRON_ARGUMENTS_METADATA, CRON_METADATA, HANDLER_METADATA } from '../distributed-scheduler.tokens.js';
+import { CRON_METADATA, HANDLER_METADATA } from '../distributed-scheduler.tokens.js';
 import { InvalidDecorationError } from '../errors/invalid-decoration.error.js';
 import type { DistributedCronOptions } from '../options/job-options.js';
 
@@ -8,22 +8,6 @@ export interface CronDeclaration {
   readonly expression: string;
   readonly options: DistributedCronOptions;
 }
-
-/** Where Nest keeps what `createParamDecorator` declares. */
-const NEST_ROUTE_ARGUMENTS = '__routeArguments__';
-
-/** What a handler gets: where in its parameters, and under which of Nest's keys. */
-export interface HandlerParameter {
-  /** Not one of Nest's own parameter types, so that pipes see a `custom` parameter, which `ValidationPipe` leaves alone. */
-  readonly key: string;
-  readonly index: number;
-}
-
-/** The `CronRun`. */
-export const RUN_PARAMETER: HandlerParameter = { key: '99:0', index: 0 };
-
-/** The `Page`, for handlers of pages. */
-export const PAGE_PARAMETER: HandlerParameter = { key: '99:1', index: 1 };
 
 /**
  * Makes a method of a provider or controller a job: it runs once for each fire time of the expression, on whichever
@@ -54,24 +38,21 @@ export function DistributedCronHandler(name: string): MethodDecorator {
 }
 
 /** Adds to what the method declares under a key. */
-export function declaring(decorator: string, key: string, declaration: unknown, parameters: readonly HandlerParameter[] = [RUN_PARAMETER]): MethodDecorator {
+export function declaring(decorator: string, key: string, declaration: unknown): MethodDecorator {
   return (target, methodName, descriptor) => {
     if (typeof target === 'function') throw new InvalidDecorationError(decorator, target.name, methodName, 'is static');
     if (typeof methodName === 'symbol') throw new InvalidDecorationError(decorator, target.constructor.name, methodName, 'is named by a symbol');
     if (typeof descriptor?.value !== 'function') {
       throw new InvalidDecorationError(decorator, target.constructor.name, methodName, 'is not a method');
     }
-    const own = (Reflect.getOwnMetadata(key, target, methodName) as unknown[] | undefined) ?? [];
+    const declared = declarationsOn(target, key) ?? new Map<string, unknown[]>();
     // Decorators run from the bottom up; the list reads from the top down.
-    Reflect.defineMetadata(key, [declaration, ...own], target, methodName);
-    declareArguments(target, methodName, parameters);
+    declared.set(methodName, [declaration, ...(declared.get(methodName) ?? [])]);
+    Reflect.defineMetadata(key, declared, target);
   };
 }
 
-/** Nest applies guards, pipes and interceptors by the parameters it knows of: the run is the first, unless a custom decorator took its place. */
-function declareArguments(target: object, methodName: string | symbol, parameters: readonly HandlerParameter[]): void {
-  const custom = Reflect.getMetadata(NEST_ROUTE_ARGUMENTS, target.constructor, methodName) as Record<string, { index: number }> | undefined;
-  const taken = new Set(Object.values(custom ?? {}).map(({ index }) => index));
-  const own = parameters.filter(({ index }) => !taken.has(index)).map(({ key, index }) => [key, { index, data: index, pipes: [] }] as const);
-  Reflect.defineMetadata(CRON_ARGUMENTS_METADATA, { ...custom, ...Object.fromEntries(own) }, target.constructor, methodName);
+/** What the methods of a class itself declare under a key. One map for the class: one for each method takes more than its declaration. */
+export function declarationsOn(prototype: object, key: string): Map<string, unknown[]> | undefined {
+  return Reflect.getOwnMetadata(key, prototype) as Map<string, unknown[]> | undefined;
 }

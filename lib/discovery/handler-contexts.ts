@@ -52,6 +52,12 @@ function creatorIn(container: NestContainer): ExternalContextCreator {
 
 /** Nest takes an observable that ends without a value for an error; a run is done when its handler's observable is. */
 class HandlerContextCreator extends ExternalContextCreator {
+  constructor(...parts: ConstructorParameters<typeof ExternalContextCreator>) {
+    super(...parts);
+    // Nest remembers what it read of each method, for ever; it is read again when the method is bound again.
+    Object.assign(this, { handlerMetadataStorage: { get: () => undefined, set: () => {} } });
+  }
+
   override async transformToResult(result: unknown): Promise<unknown> {
     return isObservable(result) ? lastValueFrom(result, { defaultValue: undefined }) : result;
   }

@@ -6,6 +6,7 @@ import type { ContextId } from '@nestjs/core';
 import { CRON_ARGUMENTS_METADATA } from '../distributed-scheduler.tokens.js';
 import type { CronRun } from '../domain/runs/cron-run.js';
 import type { Page } from '../domain/effects/page.js';
+import { RUN_PARAMETER, withArguments, type HandlerParameter } from './handler-parameters.js';
 import { HandlerContexts } from './handler-contexts.js';
 
 /** Runs a job's method for one attempt, of the run or of one of its pages. */
@@ -13,6 +14,8 @@ export type Handler = (run: CronRun, page?: Page) => Promise<unknown>;
 
 /** What a guard or interceptor reads from `ExecutionContext.getType()`. */
 export type CronContextType = 'cron';
+
+const RUN = [RUN_PARAMETER];
 
 const RUN_AS_PARAMETER = { exchangeKeyForValue: (_type: number, data: unknown, args: unknown[]) => args[typeof data === 'number' ? data : 0] };
 
@@ -26,13 +29,26 @@ export class HandlerFactory {
     private readonly contexts: HandlerContexts,
   ) {}
 
-  create(wrapper: InstanceWrapper, methodName: string): Handler {
-    if (wrapper.isDependencyTreeStatic() && !wrapper.isTransient) return this.bind(wrapper.instance, methodName);
+  create(wrapper: InstanceWrapper, methodName: string, parameters: readonly HandlerParameter[] = RUN): Handler {
+    if (wrapper.isDependencyTreeStatic() && !wrapper.isTransient) return this.boundWhenNeeded(wrapper.instance, methodName, parameters);
     return async (run, page) => {
       const contextId = ContextIdFactory.create();
       this.nest.registerRequestProvider(run, contextId);
       const instance = await this.resolve(wrapper, contextId);
-      return this.bind(instance, methodName, contextId, wrapper.id)(run, page);
+      return this.bind(instance, methodName, parameters, contextId, wrapper.id)(run, page);
+    };
+  }
+
+  /** What Nest wraps around a method takes kilobytes, and most jobs run once a day: between its runs it may be collected. */
+  private boundWhenNeeded(instance: object, methodName: string, parameters: readonly HandlerParameter[]): Handler {
+    let bound: WeakRef<Handler> | null = null;
+    return (run, page) => {
+      let handler = bound?.deref();
+      if (!handler) {
+        handler = this.bind(instance, methodName, parameters);
+        bound = new WeakRef(handler);
+      }
+      return handler(run, page);
     };
   }
 
@@ -43,18 +59,20 @@ export class HandlerFactory {
     return this.injector.loadPerContext(wrapper.instance, host, collection as Map<Type, InstanceWrapper>, contextId, wrapper);
   }
 
-  private bind(instance: object, methodName: string, contextId?: ContextId, inquirerId?: string): Handler {
+  private bind(instance: object, methodName: string, parameters: readonly HandlerParameter[], contextId?: ContextId, inquirerId?: string): Handler {
     const method = (instance as Record<string, (...args: unknown[]) => unknown>)[methodName]!;
-    return this.contexts.for(instance).create<Record<string, never>, CronContextType>(
-      instance,
-      method,
-      methodName,
-      CRON_ARGUMENTS_METADATA,
-      RUN_AS_PARAMETER,
-      contextId,
-      inquirerId,
-      { guards: true, interceptors: true, filters: true },
-      'cron',
+    return withArguments(instance, methodName, parameters, () =>
+      this.contexts.for(instance).create<Record<string, never>, CronContextType>(
+        instance,
+        method,
+        methodName,
+        CRON_ARGUMENTS_METADATA,
+        RUN_AS_PARAMETER,
+        contextId,
+        inquirerId,
+        { guards: true, interceptors: true, filters: true },
+        'cron',
+      ),
     );
   }
 }

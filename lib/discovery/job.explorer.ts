@@ -131,8 +131,9 @@ function inheritance(method: DecoratedMethod<unknown>, base: DecoratedMethod<unk
   return `${sub} inherits the schedule of ${parent}, and both are provided: decorate ${sub} with a schedule of its own, or provide only one of them.`;
 }
 
+/** Joined, not concatenated: what is kept of each job is one text, and not its parts besides. */
 function placeOf({ className, methodName }: DecoratedMethod<unknown>): string {
-  return `${className}.${methodName}`;
+  return [className, methodName].join('.');
 }
 
 function places(first: DecoratedMethod<unknown>, second: DecoratedMethod<unknown>): string {

@@ -4,6 +4,7 @@ import { nearestTo } from '../domain/unknown-option.js';
 import { readPageOptions } from '../options/page-options.js';
 import { DecoratedMethods, type DecoratedMethod } from './decorated-methods.js';
 import type { PageDeclaration } from './distributed-cron-page.decorator.js';
+import { PAGE_PARAMETER, RUN_PARAMETER } from './handler-parameters.js';
 import { HandlerFactory } from './handler.factory.js';
 import type { RegisteredJob } from './known-jobs.js';
 import type { PageHandler } from './page-handler.js';
@@ -41,7 +42,7 @@ export class PageExplorer {
   }
 
   private create({ wrapper, methodName }: DecoratedMethod<unknown>): PageHandler['handler'] {
-    return this.handlers.create(wrapper, methodName);
+    return this.handlers.create(wrapper, methodName, [RUN_PARAMETER, PAGE_PARAMETER]);
   }
 }
 

@@ -1,5 +1,6 @@
 import type { OwnedRun, RunKey, RunTrigger } from '../domain/runs/run.js';
 import type { DatabaseTrouble } from '../domain/database-trouble.js';
+import type { StillOpen } from '../domain/forgetting.js';
 import type { LeaseLoss } from '../errors/lease-lost.error.js';
 import type { StoredError } from '../domain/runs/stored-error.js';
 
@@ -134,6 +135,13 @@ export type SchedulerFact =
   /** An operator ended it on this instance: `cancelled` runs will not start, `running` go on. */
   | ({ readonly type: 'backfill.cancelled'; readonly by: string | null; readonly reason: string | null; readonly cancelled: number; readonly running: number } & BackfillFacts)
   | { readonly type: 'partition.created'; readonly names: readonly string[] }
+  /** They were older than the retention. `dead`: of the runs in them, those that nobody had replayed or discarded. */
+  | { readonly type: 'partition.dropped'; readonly names: readonly string[]; readonly dead: number }
+  /**
+   * It ended at `until`, is older than the retention, and is kept because of what is open in its months; null: because a
+   * transaction that began before has not ended. Told by one replica, once a day.
+   */
+  | { readonly type: 'partition.kept'; readonly name: string; readonly until: Date; readonly open: StillOpen | null }
   /**
    * This machine's clock is further from the database's than `maxClockSkew`; ahead of it when `skewMs` is above zero. Told
    * once, and again when it is twice as bad or on the other side. Due-ness goes by the database's clock all the same.

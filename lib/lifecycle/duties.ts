@@ -13,6 +13,7 @@ import { PageKeeper } from '../maintenance/page-keeper.service.js';
 import { PartitionsService } from '../maintenance/partitions.service.js';
 import { PruningService } from '../maintenance/pruning.service.js';
 import { ReaperService } from '../maintenance/reaper.service.js';
+import { RetentionService } from '../maintenance/retention.service.js';
 import { BackfillService } from '../scheduling/backfill.service.js';
 import { CatchUpService } from '../scheduling/catch-up.service.js';
 import { ScheduleFollower } from '../scheduling/schedule-follower.service.js';
@@ -45,6 +46,7 @@ export class Duties {
     private readonly overdue: OverdueService,
     private readonly cancelWatch: CancelWatch,
     private readonly pruning: PruningService,
+    private readonly retention: RetentionService,
     private readonly cutOffCalls: CutOffCalls,
     private readonly heartbeat: HeartbeatService,
     private readonly pageKeeper: PageKeeper,
@@ -63,7 +65,7 @@ export class Duties {
   start(): void {
     this.ownEvents = this.events.subscribe((event) => this.wake(event));
     this.othersWakeUps = this.wakeUps.subscribe((wakeUps) => wakeUps.forEach((wakeUp) => this.hear(wakeUp)));
-    const duties = [this.partitions, this.follower, this.watermarks, this.clockWatch, this.overdue, this.pruning, this.cutOffCalls, this.reaper, this.catchUps, this.backfills, this.pageKeeper, this.pageWorkers, this.ticker];
+    const duties = [this.partitions, this.follower, this.watermarks, this.clockWatch, this.overdue, this.pruning, this.retention, this.cutOffCalls, this.reaper, this.catchUps, this.backfills, this.pageKeeper, this.pageWorkers, this.ticker];
     for (const duty of duties) duty.start();
   }
 
@@ -71,7 +73,7 @@ export class Duties {
   async stopClaiming(): Promise<void> {
     this.ownEvents?.unsubscribe();
     this.cancelWatch.start();
-    const duties = [this.ticker, this.catchUps, this.backfills, this.reaper, this.partitions, this.follower, this.clockWatch, this.overdue, this.pruning, this.cutOffCalls, this.pageKeeper, this.pageWorkers];
+    const duties = [this.ticker, this.catchUps, this.backfills, this.reaper, this.partitions, this.follower, this.clockWatch, this.overdue, this.pruning, this.retention, this.cutOffCalls, this.pageKeeper, this.pageWorkers];
     await Promise.all(duties.map((duty) => duty.stop()));
   }
 

@@ -6,6 +6,7 @@ import type { BackfillFacts, EventOf, SchedulerEvent } from '../events/scheduler
 import { heldLine, missedLine } from './hold-wording.js';
 import type { LogLine } from './log-line.js';
 import { pageLine } from './page-wording.js';
+import { partitionLine } from './partition-wording.js';
 import { count, roughly } from './phrases.js';
 import { unregisteredLine } from './unregistered-wording.js';
 
@@ -132,6 +133,9 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
       return null;
     case 'partition.created':
       return { level: 'log', text: `Made partitions ${event.names.join(', ')}` };
+    case 'partition.dropped':
+    case 'partition.kept':
+      return partitionLine(event);
     case 'clock.skewed':
       return {
         level: 'warn',
@@ -174,7 +178,7 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
 
 /** The name of a loop, where that is no word for one. */
 function dutyOf({ loop }: { readonly loop: string }): string {
-  const duties: Readonly<Record<string, string>> = { schedules: 'schedule follower', partitions: 'partition maker' };
+  const duties: Readonly<Record<string, string>> = { schedules: 'schedule follower', partitions: 'partition maker', retention: 'dropping of old partitions' };
   return duties[loop] ?? loop;
 }
 

@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
 import { databaseTrouble } from '../domain/database-trouble.js';
-import { monthsAround } from '../domain/schedule/months.js';
+import { monthsToMake } from '../domain/forgetting.js';
 import { describeError } from '../domain/runs/stored-error.js';
 import { loopListener } from '../events/loop-listener.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
@@ -12,9 +12,6 @@ import { PartitionStore } from '../store/upkeep/partition.store.js';
 import { ToldStore } from '../store/jobs/told.store.js';
 
 const DAY_MS = 86_400_000;
-const MONTHS_AHEAD = 3;
-/** What was missed at the end of last month still gets its row. */
-const MONTHS_BACK = 1;
 const MAX_RETRY_MS = 60_000;
 
 /** Makes the partitions of the coming months, at start-up and daily, on whichever replica comes first. */
@@ -52,7 +49,8 @@ export class PartitionsService {
 
   /** One pass. @returns milliseconds to the next */
   async makeAhead(): Promise<number> {
-    const names = await this.store.ensure(monthsAround(new Date(this.time.now()), MONTHS_BACK, MONTHS_AHEAD)).catch(async (error: unknown) => {
+    const { over, toCome } = monthsToMake(this.time.now(), this.options.retentionMs);
+    const names = await this.store.ensure(toCome, over).catch(async (error: unknown) => {
       await this.warnOfTheEnd().catch(() => {});
       throw error;
     });

@@ -1,5 +1,6 @@
 import type { CalendarRules } from '../domain/schedule/calendar.js';
 import type { ImplicitOption, JobDefinition } from '../domain/job-definition.js';
+import { SharedValues } from '../domain/shared-values.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import { JOB_OPTIONS, type JobValues, type ResolvedJobDefaults } from './defaults.js';
 import type { DistributedCronOptions } from './job-options.js';
@@ -7,6 +8,10 @@ import { problemsBetween, problemsOfFallback, problemsOfFlagOff, resolvePolicies
 import { expected } from './option-rules.js';
 import { readOptions } from './read-options.js';
 import { readSchedule } from './read-schedule.js';
+
+const IMPLICIT = new SharedValues<readonly ImplicitOption[]>();
+
+const NO_NAMES: readonly string[] = Object.freeze([]);
 
 /** What a decorator, or a job made at run time, declares. */
 export interface JobDeclaration {
@@ -40,7 +45,7 @@ export function resolveJob(declaration: JobDeclaration): JobDefinition {
     const named = name === declaredBy || (options.name !== undefined && values.name === undefined) ? '' : `job "${name}": `;
     throw new InvalidOptionsError(all.map((problem) => `${declaredBy}: ${named}${problem}`));
   }
-  const { owner = null, previously = [] } = values;
+  const { owner = null, previously = NO_NAMES } = values;
   if (previously.includes(name)) throw new InvalidOptionsError([`${declaredBy}: previously: "${name}" is the job's name now.`]);
   return Object.freeze({ name, schedule, owner, previously, data, declaredBy, implicit: implicitOf({ ...defaults, ...values }), ...policies });
 }
@@ -49,8 +54,10 @@ function calendarOf({ trigger, startAt, endAt, exclude }: Partial<JobValues>, de
   return { trigger: trigger ?? defaults.trigger, startAt, endAt, exclude: exclude ?? defaults.exclude };
 }
 
-function implicitOf(values: Partial<JobValues>): ImplicitOption[] {
-  return (['owner', 'overlap', 'missed'] as const).filter((name) => values[name] === undefined);
+/** Of thousands of jobs most leave the same implicit: the list is one. */
+function implicitOf(values: Partial<JobValues>): readonly ImplicitOption[] {
+  const names = (['owner', 'overlap', 'missed'] as const).filter((name) => values[name] === undefined);
+  return IMPLICIT.of(names.join(), () => Object.freeze(names));
 }
 
 function problemsOfDefaultName(options: DistributedCronOptions, defaultName: string): string[] {

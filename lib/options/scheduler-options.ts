@@ -40,8 +40,9 @@ export interface DistributedSchedulerOptions {
   /** Connections of the pool that receipts use when no `dataSource` is given. @default 5 */
   receiptPoolSize?: number;
   /**
-   * How long you keep `job_runs` and `receipts` before you drop their partitions. Shorter than a job's `catchUpWindow` and
-   * a day is refused at start-up. Nothing is dropped by it. @default for ever
+   * How long runs, their pages and their receipts are kept: a month's partitions are dropped when all of it is older. Shorter
+   * than a job's `catchUpWindow` and a day, or than its `expectSuccessWithin` and the window, is refused at start-up. From a
+   * day on. @default for ever
    */
   retention?: Duration;
   /**

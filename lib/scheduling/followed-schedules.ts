@@ -54,7 +54,7 @@ export class FollowedSchedules {
   take(stored: StoredJob): void {
     const { name } = stored;
     const taken = this.taken.get(name);
-    this.taken.set(name, stored);
+    this.taken.set(name, inTheSameTexts(stored, this.known.declaredJob(name)));
     if (taken && isSame(taken, stored)) return;
     this.contests++;
     const before = this.contested.get(name);
@@ -84,6 +84,13 @@ export class FollowedSchedules {
     const declared = scheduleInWords(this.known.declaredJob(stored.name)!.definition.schedule);
     this.events.emit({ type, jobName: stored.name, declared, holds: wordsOf(stored) });
   }
+}
+
+/** Of what the database sends, thousands of texts are those of the code again: one of each is kept. */
+function inTheSameTexts(stored: StoredJob, declared: RegisteredJob | undefined): StoredJob {
+  if (!declared || !isAsDeclared(stored, declared)) return stored;
+  const { name, schedule } = declared.definition;
+  return { ...stored, name, cron: schedule.expression, timeZone: schedule.timeZone };
 }
 
 /** A person who edits a row does not raise its revision. */

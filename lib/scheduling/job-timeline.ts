@@ -16,16 +16,17 @@ const SHORTEST_GAP_MS = 1_000;
  */
 export class JobTimeline {
   /** Undecided, oldest first, as far as they were needed; null past the last. */
-  private readonly fireTimes: (number | null)[] = [];
-  private first: Candidate | null | undefined;
-  private tellMoved = () => {};
+  private fireTimes: (number | null)[] = [];
+  /** Of the first; undefined until somebody asks. */
+  private startsAt: number | null | undefined;
+  private tellMoved: ((timeline: JobTimeline) => void) | null = null;
 
   /** @param decided every due occurrence up to here has a row, milliseconds */
   constructor(
     readonly job: JobDefinition,
     private decided: number,
   ) {
-    this.first = this.candidate(0);
+    this.startsAt = this.candidate(0)?.startsAt ?? null;
   }
 
   /** Every due occurrence up to here has a row. Milliseconds. */
@@ -35,22 +36,24 @@ export class JobTimeline {
 
   /** When the next undecided occurrence may start, milliseconds; null when there is none. */
   get dueAt(): number | null {
-    return this.next?.startsAt ?? null;
+    if (this.startsAt === undefined) this.startsAt = this.candidate(0)?.startsAt ?? null;
+    return this.startsAt;
   }
 
   isDue(now: number): boolean {
-    return this.next !== null && this.next.startsAt <= now;
+    return this.dueAt !== null && this.dueAt <= now;
   }
 
   /** True when the next undecided occurrence is not merely late but missed. */
   isMissed(now: number): boolean {
-    return this.next !== null && this.next.fireTime <= missedUntil(now, this.job);
+    const next = this.fireTime(0);
+    return next !== null && next <= missedUntil(now, this.job);
   }
 
   /** What is due and undecided, oldest first. */
   due(now: number): Candidate[] {
     const due: Candidate[] = [];
-    for (let next = this.next; next && next.startsAt <= now && due.length < MOST_AT_ONCE; ) {
+    for (let next = this.isDue(now) ? this.candidate(0) : null; next && next.startsAt <= now && due.length < MOST_AT_ONCE; ) {
       due.push(next);
       // Date arithmetic before the claim delays the start: where nothing else can be due, it is not done.
       next = next.fireTime + SHORTEST_GAP_MS <= now ? this.candidate(due.length) : null;
@@ -64,19 +67,14 @@ export class JobTimeline {
     this.decided = fireTime;
     while (this.fireTimes.length > 0 && (this.fireTimes[0] ?? Infinity) <= fireTime) {
       this.fireTimes.shift();
-      this.first = undefined;
+      this.startsAt = undefined;
     }
-    this.tellMoved();
+    this.tellMoved?.(this);
   }
 
   /** Whoever keeps the timeline in its place is told of every move. */
-  whenMoved(tell: () => void): void {
+  whenMoved(tell: (timeline: JobTimeline) => void): void {
     this.tellMoved = tell;
-  }
-
-  private get next(): Candidate | null {
-    if (this.first === undefined) this.first = this.candidate(0);
-    return this.first;
   }
 
   private candidate(index: number): Candidate | null {
@@ -97,7 +95,8 @@ export class JobTimeline {
     while (this.fireTimes.length <= index) {
       const last = this.fireTimes.at(-1) ?? (this.fireTimes.length === 0 ? this.decided : null);
       if (last === null) return null;
-      this.fireTimes.push(this.nextAfter(last));
+      // Not pushed: room for sixteen more, which hardly a job ever needs, is what most of a timeline would take.
+      this.fireTimes = this.fireTimes.concat(this.nextAfter(last));
     }
     return this.fireTimes[index] ?? null;
   }

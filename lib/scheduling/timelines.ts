@@ -18,7 +18,7 @@ export class Timelines {
     this.delete(timeline.job.name);
     this.timelines.set(timeline.job.name, timeline);
     this.unplaced.add(timeline);
-    timeline.whenMoved(() => this.follow(timeline));
+    timeline.whenMoved(this.follow);
   }
 
   /** @returns false when there was none */
@@ -69,11 +69,12 @@ export class Timelines {
     if (timeline.decidedUntil === decidedUntil) this.unremembered.delete(timeline);
   }
 
-  private follow(timeline: JobTimeline): void {
+  /** One for all. */
+  private readonly follow = (timeline: JobTimeline): void => {
     if (!this.has(timeline)) return;
     this.unplaced.add(timeline);
     this.unremembered.add(timeline);
-  }
+  };
 
   /** Finding a place takes the next fire time, and that is computed here. */
   private get placed(): DueQueue<JobTimeline> {

@@ -4,7 +4,7 @@ import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { DatabaseConnectionError } from '../errors/database-connection.error.js';
 import { Slots } from '../runtime/slots.js';
 import { connectionSettings, type ConnectionSettings } from './connection/client-config.js';
-import { applicationSource, coordinationSource, receiptSource, type MigrationClass } from './connection/data-sources.js';
+import { applicationSource, asideSource, coordinationSource, receiptSource, type MigrationClass } from './connection/data-sources.js';
 import { withPatience } from './connection/patience.js';
 import { startEmbeddedServer, type EmbeddedServer } from './embedded/embedded-server.js';
 import { Tables } from './tables.js';
@@ -93,6 +93,16 @@ export class SchedulerDatabase {
       throw error;
     });
     return this.receiptSource;
+  }
+
+  /** Does the work on a connection outside the pools, which is closed then. */
+  async aside<Result>(work: (source: DataSource) => Promise<Result>): Promise<Result> {
+    const source = await asideSource(this.connection.options).initialize();
+    try {
+      return await work(source);
+    } finally {
+      await source.destroy();
+    }
   }
 
   async close(): Promise<void> {

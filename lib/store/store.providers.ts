@@ -34,6 +34,7 @@ import { Receipt } from './entities/receipt.entity.js';
 import { ReceiptBatchStore } from './receipts/receipt-batch.store.js';
 import { ReceiptSecretStore } from './receipts/receipt-secret.store.js';
 import { ReceiptStore } from './receipts/receipt.store.js';
+import { RetentionStore } from './upkeep/retention.store.js';
 import { RunEndsStore } from './runs/run-ends.store.js';
 import { RunTimeJobStore } from './jobs/run-time-job.store.js';
 import { SchedulerDatabase } from './scheduler-database.js';
@@ -78,6 +79,7 @@ export const STORE_PROVIDERS: Provider[] = [
     OverdueStore,
     ToldStore,
     PruneStore,
+    RetentionStore,
   ].map((store) => ({
     provide: store,
     inject: [SchedulerDatabase],

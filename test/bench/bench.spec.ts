@@ -13,7 +13,7 @@ function bench(...flags: string[]): Promise<{ code: number; output: string; erro
   });
 }
 
-const NAMES = ['schedules', 'boot', 'tick', 'burst', 'fire-delay', 'replicas', 'idle', 'take-over', 'claim', 'heartbeat', 'receipts', 'history', 'month', 'vacuum', 'commits', 'simulation'];
+const NAMES = ['schedules', 'boot', 'memory', 'tick', 'burst', 'fire-delay', 'replicas', 'idle', 'take-over', 'claim', 'heartbeat', 'receipts', 'history', 'month', 'retention', 'vacuum', 'commits', 'simulation'];
 
 it.each(NAMES)('the benchmark "%s" runs, and prints a figure a line', async (name) => {
   const { code, output, errors } = await bench('--only', name, '--json', '--quick');
@@ -23,7 +23,7 @@ it.each(NAMES)('the benchmark "%s" runs, and prints a figure a line', async (nam
   for (const line of lines) {
     expect(Object.keys(line)).toEqual(['name', 'value', 'unit', 'floor', 'reach', 'ok']);
     expect(line.name).toMatch(new RegExp(`^${name}\\.[\\w-]+$`));
-    expect(['ms', 'µs', 'MB', 'a run', 'a second', 'a beat', 'share', 'times', '%', 'bytes', 'GB', 'connections']).toContain(line.unit);
+    expect(['ms', 'µs', 'MB', 'a run', 'a second', 'a beat', 'a start', 'share', 'times', '%', 'bytes', 'GB', 'connections']).toContain(line.unit);
     expect(line.reach).toBeGreaterThan(0);
     // The least of some is nothing: an idle replica need not ask anything.
     for (const figure of [line.value, line.floor]) expect(figure).toBeGreaterThanOrEqual(0);
@@ -35,5 +35,5 @@ it.each(NAMES)('the benchmark "%s" runs, and prints a figure a line', async (nam
 it('a benchmark that does not exist is refused with the names of those that do', async () => {
   const { code, output, errors } = await bench('--only', 'tock', '--json');
   expect({ code, output }).toEqual({ code: 1, output: '' });
-  expect(errors).toMatch(/no benchmark tock[^]*schedules, boot, tick, burst/);
+  expect(errors).toMatch(/no benchmark tock[^]*schedules, boot, memory, tick/);
 }, 90_000);

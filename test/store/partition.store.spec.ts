@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { resolveSchedulerOptions } from '../../lib/options/resolve-options.js';
+import type { OwnedRun } from '../../lib/domain/runs/run.js';
+import { PageStore } from '../../lib/store/pages/page.store.js';
 import { SchedulerDatabase } from '../../lib/store/scheduler-database.js';
 import { SchemaStore } from '../../lib/store/upkeep/schema.store.js';
 import { schedulerMigrations } from '../../migrations/index.js';
@@ -22,7 +24,7 @@ const partitionsOf = async (table: string) =>
   ).map(({ name }) => name);
 
 const claim = (jobName: string, fireTime: Date) =>
-  stores.claims.claimDue([aDue(jobName, fireTime, { overlap: 'allow', leaseMs: 1_000 })], 'A');
+  stores.claims.claimDue([aDue(jobName, fireTime, { overlap: 'allow', leaseMs: 60_000 })], 'A');
 
 describe('trap 16: partitions', () => {
   it('are made for all tables, once, by many replicas at the same time', async () => {
@@ -56,6 +58,14 @@ describe('trap 16: partitions', () => {
     expect(await partitionsOf('receipts')).toContain('receipts_2019_03');
   });
 
+  it('a missing one for pages alone is made on demand, too', async () => {
+    const fireTime = new Date('2019-06-30T23:59:59Z');
+    await claim('paged', fireTime);
+    await stores.test.query('drop table job_pages_2019_06');
+    const run = { jobName: 'paged', fireTime, attempt: 1, instanceId: 'A' } as OwnedRun;
+    expect(await new PageStore(stores.database, stores.partitions).add(run, [{ page: '1', data: null }])).toBe(1);
+  });
+
   it('hold each month from its first second to its last, in UTC', async () => {
     for (const [instant, month] of [
       ['2020-02-29T23:59:59Z', '2020_02'],
@@ -76,6 +86,29 @@ describe('trap 16: partitions', () => {
       );
       expect(await stores.partitions.ensure([new Date('2032-01-01T00:00:00Z')])).toHaveLength(3);
     });
+  });
+
+  it('that somebody has detached and left there are told of, with what to do; the others are made all the same', async () => {
+    const [instant, other] = [new Date('2033-01-15T00:00:00Z'), new Date('2033-02-15T00:00:00Z')];
+    await stores.partitions.ensure([instant]);
+    await stores.test.query('alter table receipts detach partition receipts_2033_01');
+    expect(await stores.partitions.areThere(instant)).toBe(false);
+    await expect(stores.partitions.ensure([instant, other])).rejects.toThrow(
+      'Table "public"."receipts_2033_01" is there and is no partition of "public"."receipts", so that what is due from 2033-01-01T00:00:00.000Z to 2033-02-01T00:00:00.000Z has no place. ' +
+        'Give it another name (alter table "public"."receipts_2033_01" rename to …), and the scheduler makes a new one; or attach it again: ' +
+        `alter table "public"."receipts" attach partition "public"."receipts_2033_01" for values from ('2033-01-01T00:00:00.000Z') to ('2033-02-01T00:00:00.000Z').`,
+    );
+    expect(await partitionsOf('receipts')).toContain('receipts_2033_02');
+    await stores.test.query('alter table receipts_2033_01 rename to receipts_archive');
+    expect(await stores.partitions.ensure([instant])).toEqual(['receipts_2033_01']);
+  });
+
+  it('of a month that is over may be detached by hand, until something is due in it', async () => {
+    const [over, toCome] = [new Date('2018-03-15T00:00:00Z'), new Date('2034-01-01T00:00:00Z')];
+    await stores.partitions.ensure([over]);
+    await stores.test.query('alter table job_runs detach partition job_runs_2018_03');
+    expect(await stores.partitions.ensure([toCome], [over])).toHaveLength(3);
+    await expect(claim('late', over)).rejects.toThrow(/"job_runs_2018_03" is there and is no partition/);
   });
 
   it('refuse a fire time that is not a whole second', async () => {

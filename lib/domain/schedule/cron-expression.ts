@@ -1,7 +1,9 @@
 import { InvalidCronExpressionError } from '../../errors/invalid-cron-expression.error.js';
 import { everFires, type DayFields } from './cron-days.js';
 import { DAY_OF_MONTH, DAY_OF_WEEK, HOUR, MINUTE, MONTH, SECOND, type CronSource } from './cron-fields.js';
+import { isSpreadByName } from './cron-hash.js';
 import { readField } from './cron-items.js';
+import { SharedValues } from '../shared-values.js';
 
 /** A cron expression, read and checked. Immutable, and without a time zone: it speaks of local dates and times only. */
 export interface CronExpression {
@@ -36,6 +38,9 @@ const ALIASES: Readonly<Record<string, string>> = {
 
 const MAX_LENGTH = 1000;
 
+const EXPRESSIONS = new SharedValues<CronExpression>();
+const DAYS = new SharedValues<DayFields>();
+
 /**
  * Reads five fields (minute, hour, day of month, month, day of week), six (a second before them) or an alias such as
  * `@daily`. Names, ranges (also `FRI-MON`), lists, steps, `?`, `L`, `L-3`, `15W`, `LW`, `5L`, `5#2` and `H` are known.
@@ -43,6 +48,11 @@ const MAX_LENGTH = 1000;
  * @throws {InvalidCronExpressionError} for everything else, and for dates that never come (`0 0 30 2 *`).
  */
 export function parseCronExpression(expression: string, options: CronExpressionOptions = {}): CronExpression {
+  if (typeof expression !== 'string' || isSpreadByName(expression)) return read(expression, options);
+  return EXPRESSIONS.of(expression, () => read(expression, options));
+}
+
+function read(expression: string, options: CronExpressionOptions): CronExpression {
   const source: CronSource = { expression, jobName: options.jobName };
   const [second, minute, hour, dayOfMonth, month, dayOfWeek] = splitFields(source);
   const seconds = readField(SECOND, second, source);
@@ -51,14 +61,9 @@ export function parseCronExpression(expression: string, options: CronExpressionO
   const daysOfMonth = readField(DAY_OF_MONTH, dayOfMonth, source);
   const months = readField(MONTH, month, source);
   const daysOfWeek = readField(DAY_OF_WEEK, dayOfWeek, source);
-  const days: DayFields = Object.freeze({
-    months: months.values,
-    daysOfMonth: daysOfMonth.values,
-    daysOfWeek: daysOfWeek.values,
-    rulesOfMonth: daysOfMonth.rules,
-    rulesOfWeek: daysOfWeek.rules,
-    either: !daysOfMonth.wildcard && !daysOfWeek.wildcard,
-  });
+  const either = !daysOfMonth.wildcard && !daysOfWeek.wildcard;
+  const fields = { months: months.values, daysOfMonth: daysOfMonth.values, daysOfWeek: daysOfWeek.values, rulesOfMonth: daysOfMonth.rules, rulesOfWeek: daysOfWeek.rules, either };
+  const days = DAYS.of(JSON.stringify(fields), () => Object.freeze(fields));
   if (!everFires(days)) {
     throw new InvalidCronExpressionError(expression, 'never fires, because no year has such a date');
   }

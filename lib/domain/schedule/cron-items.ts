@@ -10,6 +10,7 @@ import {
   type CronSource,
 } from './cron-fields.js';
 import { readHashed } from './cron-hash.js';
+import { SharedValues } from '../shared-values.js';
 
 /** What one field of an expression allows. */
 export interface FieldValues {
@@ -19,6 +20,9 @@ export interface FieldValues {
   /** Whether the field begins with `*` or `?`, which is what Vixie cron calls unrestricted. */
   readonly wildcard: boolean;
 }
+
+const VALUES = new SharedValues<readonly number[]>();
+const RULES = new SharedValues<readonly DayRule[]>();
 
 /** @throws {InvalidCronExpressionError} naming the field, the value and what was expected. */
 export function readField(field: CronField, text: string, source: CronSource): FieldValues {
@@ -37,9 +41,10 @@ export function readField(field: CronField, text: string, source: CronSource): F
       }
     }
   }
+  const ascending = [...values].sort((a, b) => a - b);
   return Object.freeze({
-    values: Object.freeze([...values].sort((a, b) => a - b)),
-    rules: Object.freeze(rules),
+    values: VALUES.of(ascending.join(), () => Object.freeze(ascending)),
+    rules: RULES.of(JSON.stringify(rules), () => Object.freeze(rules)),
     wildcard: /^[*?]/.test(text),
   });
 }

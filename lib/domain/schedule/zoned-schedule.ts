@@ -31,6 +31,8 @@ export interface Schedule {
   clockChanges(fromMs: number, toMs: number): ClockChange[];
 }
 
+const NO_WARNINGS: readonly string[] = Object.freeze([]);
+
 /** More than any difference between two offsets. */
 const TWO_DAYS_MS = 2 * 86_400_000;
 
@@ -50,7 +52,8 @@ export class ZonedSchedule implements Schedule {
   ) {
     this.expression = cron.expression;
     this.timeZone = zone.name;
-    this.warnings = [dayWarning(cron), timeZoneWarning(zone.name)].filter((warning) => warning !== null);
+    const warnings = [dayWarning(cron), timeZoneWarning(zone.name)].filter((warning) => warning !== null);
+    this.warnings = warnings.length > 0 ? warnings : NO_WARNINGS;
   }
 
   nextAfter(epochMs: number): number | null {

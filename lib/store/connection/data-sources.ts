@@ -27,6 +27,9 @@ const connections = new WeakMap<DataSource, Set<Client>>();
 /** Longer than any statement of this library takes, in milliseconds. */
 const MOST_PATIENCE_MS = 15_000;
 
+/** A large file is not gone at once, in milliseconds. */
+const ASIDE_PATIENCE_MS = 120_000;
+
 /** Claims, completes, reaps: small, impatient, and with the entities of this library alone. */
 export function coordinationSource(connection: PostgresConnection, options: ResolvedSchedulerOptions, migrations: MigrationClass[]): DataSource {
   const open = new Set<Client>();
@@ -50,6 +53,11 @@ export function abandonConnections(source: DataSource): void {
 /** Holds receipts and what the application writes with them. */
 export function receiptSource(connection: PostgresConnection, options: ResolvedSchedulerOptions): DataSource {
   return new DataSource({ ...own(connection, options.receiptPoolSize, { Client: GuardedClient }), entities: connection.entities ?? [] });
+}
+
+/** One connection, for what takes long and makes no claim wait. */
+export function asideSource(connection: PostgresConnection): DataSource {
+  return new DataSource({ ...own(connection, 1, { Client: clientWithPatience(ASIDE_PATIENCE_MS), types: OWN_TYPES }), entities: [] });
 }
 
 /** @throws DatabaseConnectionError when the application has not initialized it */

@@ -19,7 +19,7 @@ export function postgresError(error: unknown): PostgresError {
  */
 export function isMissingPartition(error: unknown): boolean {
   const { code, constraint, table } = postgresError(error);
-  return code === '23514' && constraint === undefined && (table === 'job_runs' || table === 'receipts');
+  return code === '23514' && constraint === undefined && (table === 'job_runs' || table === 'receipts' || table === 'job_pages');
 }
 
 /** True when there is no such table, or no such schema. */
@@ -37,6 +37,12 @@ export function isRefusal(error: unknown): boolean {
 export function isConflict(error: unknown): boolean {
   const { code } = postgresError(error);
   return code === '40001' || code === '40P01';
+}
+
+/** True when the server ended a statement that took, or waited, too long: it was cancelled, or a lock was not to be had. */
+export function isImpatience(error: unknown): boolean {
+  const { code } = postgresError(error);
+  return code === '57014' || code === '55P03';
 }
 
 /** True when a prepared statement is not what it was: it is gone, is there already, or gives other columns since a table was altered. */

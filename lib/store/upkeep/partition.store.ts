@@ -1,4 +1,5 @@
 import { monthOf, nextMonth } from '../../domain/schedule/months.js';
+import { DetachedPartitionError } from '../../errors/detached-partition.error.js';
 import { queryOn, type Query } from '../connection/query.js';
 import type { SchedulerDatabase } from '../scheduler-database.js';
 import { isMissingPartition } from '../connection/sql-state.js';
@@ -18,24 +19,30 @@ export class PartitionStore {
 
   /**
    * Makes the partitions that hold the given instants, where they are missing. Safe on every replica at once.
+   * @param over those of months that are over: whoever detaches one is not told before something is due in it
    * @returns the names of those made
+   * @throws DetachedPartitionError when somebody has detached one and left it there
    */
-  async ensure(instants: readonly Date[]): Promise<string[]> {
-    const months = [...new Set(instants.map((instant) => monthOf(instant).getTime()))].sort((a, b) => a - b);
-    const wanted = months.flatMap((month) => PARTITIONED.map((table) => new Partition(table, new Date(month))));
-    if ((await this.missing(wanted, queryOn(this.database.coordination))).length === 0) return [];
-    return inTransaction(this.database.coordination, async (query) => {
+  async ensure(instants: readonly Date[], over: readonly Date[] = []): Promise<string[]> {
+    const wanted = partitionsOf([...over, ...instants]);
+    const seen = await this.look(wanted, queryOn(this.database.coordination));
+    if (seen.isComplete) return [];
+    const { missing, detached } = await inTransaction(this.database.coordination, async (query) => {
       await lockName(query, `nestjs-distributed-cron:partitions:${this.database.tables.schema}`);
-      const missing = await this.missing(wanted, query);
-      for (const partition of missing) await this.create(partition, query);
-      return missing.map((partition) => partition.name);
+      const now = await this.look(wanted, query);
+      for (const partition of now.missing) await this.create(partition, query);
+      return now;
     });
+    // The others are made all the same.
+    const inTheWay = detached.find(({ month }) => !over.some((past) => monthOf(past).getTime() === month.getTime()));
+    if (inTheWay) throw this.detachedError(inTheWay);
+    return missing.map((partition) => partition.name);
   }
 
   /** True when all partitions that hold the instant exist. */
   async areThere(instant: Date): Promise<boolean> {
     const wanted = PARTITIONED.map((table) => new Partition(table, monthOf(instant)));
-    return (await this.missing(wanted, queryOn(this.database.coordination))).length === 0;
+    return (await this.look(wanted, queryOn(this.database.coordination))).isComplete;
   }
 
   /** Where the partitions end that follow each other from the instant's month on; its beginning when that one is missing. */
@@ -57,17 +64,26 @@ export class PartitionStore {
   }
 
   /** Asks the catalog's tables: `to_regclass` answers from a cache that does not see what another replica just made. */
-  private async missing(wanted: readonly Partition[], query: Query): Promise<Partition[]> {
-    const there = await query<{ name: string }>(
-      `select relname as name
-       from   pg_class
-       join   pg_namespace on pg_namespace.oid = relnamespace
+  private async look(wanted: readonly Partition[], query: Query): Promise<Seen> {
+    const there = await query<{ name: string; parent: string | null }>(
+      `select child.relname as name, parent.relname as parent
+       from   pg_class child
+       join   pg_namespace on pg_namespace.oid = child.relnamespace
+       left   join pg_inherits on inhrelid = child.oid and not inhdetachpending
+       left   join pg_class parent on parent.oid = inhparent and parent.relnamespace = child.relnamespace
        where  nspname = $1
-       and    relname = any ($2::text[])`,
+       and    child.relname = any ($2::text[])`,
       [this.database.tables.schema, wanted.map(({ name }) => name)],
     );
-    const names = new Set(there.map(({ name }) => name));
-    return wanted.filter(({ name }) => !names.has(name));
+    const parents = new Map(there.map(({ name, parent }) => [name, parent]));
+    const missing = wanted.filter(({ name }) => !parents.has(name));
+    const detached = wanted.filter(({ name, table }) => parents.has(name) && parents.get(name) !== table);
+    return { missing, detached, isComplete: missing.length + detached.length === 0 };
+  }
+
+  private detachedError({ name, table, month }: Partition): DetachedPartitionError {
+    const { tables } = this.database;
+    return new DetachedPartitionError(tables.qualify(name), tables.qualify(table), { from: month.toISOString(), until: nextMonth(month).toISOString() });
   }
 
   /**
@@ -86,6 +102,14 @@ export class PartitionStore {
   }
 }
 
+/** What there is of the wanted. */
+interface Seen {
+  readonly missing: readonly Partition[];
+  /** Tables with the name of a partition. */
+  readonly detached: readonly Partition[];
+  readonly isComplete: boolean;
+}
+
 class Partition {
   readonly name: string;
 
@@ -95,4 +119,10 @@ class Partition {
   ) {
     this.name = `${table}_${month.toISOString().slice(0, 7).replace('-', '_')}`;
   }
+}
+
+/** The oldest first. */
+function partitionsOf(instants: readonly Date[]): Partition[] {
+  const months = [...new Set(instants.map((instant) => monthOf(instant).getTime()))].sort((a, b) => a - b);
+  return months.flatMap((month) => PARTITIONED.map((table) => new Partition(table, new Date(month))));
 }

@@ -1,0 +1,108 @@
+import 'reflect-metadata';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { NestFactory } from '@nestjs/core';
+import pg from 'pg';
+import { ClaimService, DistributedCron, DistributedSchedulerModule, JobRegistry } from '../../dist/lib/index.js';
+import type { AgedPartition } from '../../dist/lib/domain/forgetting.js';
+import { RetentionStore } from '../../dist/lib/store/upkeep/retention.store.js';
+
+/** Milliseconds of the slowest claim. */
+export interface RetentionSample {
+  /** While nothing is dropped, for more than a minute. */
+  readonly quiet: number;
+  /** While a month is dropped, and after it as long as before. */
+  readonly dropping: number;
+  /** The same while a transaction is open that has read the tables: the drop waits for it. */
+  readonly besideReader: number;
+  /** A plain `drop table` beside such a transaction, for comparison. */
+  readonly plain: number;
+  readonly dropMs: number;
+}
+
+const DUE = 20;
+
+const DAY_MS = 86_400_000;
+
+class Jobs {}
+
+const [url, seconds, quietSeconds] = process.argv.slice(2);
+for (let index = 0; index < DUE; index++) {
+  const name = `history-${index}`;
+  const handler = { value: () => {}, configurable: true, writable: true };
+  Object.defineProperty(Jobs.prototype, name, handler);
+  DistributedCron('* * * * * *', { name, overlap: 'allow' })(Jobs.prototype, name, handler);
+}
+
+const scheduler = DistributedSchedulerModule.forRoot({ connection: url!, migrate: true, logging: false, enabled: false });
+const app = await NestFactory.createApplicationContext({ module: Jobs, imports: [scheduler], providers: [Jobs] }, { logger: false, abortOnError: false });
+const claims = app.get(ClaimService, { strict: false });
+const store = app.get(RetentionStore, { strict: false });
+const jobs = app.get(JobRegistry, { strict: false }).list().map(({ definition }) => definition);
+const millis = Number(seconds) * 1_000;
+
+let second = Math.floor(Date.now() / 1_000);
+await slowestClaim(() => sleep(millis / 2));
+// Longer than the minute after which the statements are planned anew, which a drop makes happen, too.
+const quiet = await slowestClaim(() => sleep(Number(quietSeconds) * 1_000));
+
+let dropMs = 0;
+const month = await oldestMonth();
+const dropping = await slowestClaim(async () => {
+  const startedAt = performance.now();
+  for (const partition of month) await drop(partition);
+  dropMs = performance.now() - startedAt;
+  await sleep(Math.max(0, millis - dropMs));
+});
+const reader = new pg.Client({ connectionString: url });
+await reader.connect();
+const [next] = await oldestMonth();
+const besideReader = await slowestBesideReader(() => drop(next!));
+const [third] = await oldestMonth();
+const other = new pg.Client({ connectionString: url });
+await other.connect();
+const plain = await slowestBesideReader(() => other.query(`drop table ${third!.name}`));
+await other.end();
+await reader.end();
+await app.close();
+console.log(JSON.stringify({ quiet, dropping, besideReader, plain, dropMs } satisfies RetentionSample));
+
+/** The partitions of the oldest month that has runs, in the order in which they go. */
+async function oldestMonth(): Promise<AgedPartition[]> {
+  const { partitions } = await store.aged(40 * DAY_MS);
+  const oldest = partitions.find(({ table }) => table === 'job_runs')!;
+  return partitions.filter(({ until }) => until === oldest.until);
+}
+
+async function drop(partition: AgedPartition): Promise<void> {
+  const { kind } = await store.forget(partition, Date.now() - 40 * DAY_MS);
+  if (kind !== 'dropped') throw new Error(`${partition.name} was not dropped: ${kind}.`);
+}
+
+/** A transaction that has read the tables ends halfway through. */
+async function slowestBesideReader(work: () => Promise<unknown>): Promise<number> {
+  await reader.query('begin');
+  await reader.query('select from job_runs limit 1');
+  return slowestClaim(async () => {
+    const dropped = work();
+    await sleep(millis / 2);
+    await reader.query('commit');
+    await dropped;
+  });
+}
+
+/** Twenty due occurrences are claimed in one statement, again and again, while the work goes on. */
+async function slowestClaim(work: () => Promise<unknown>): Promise<number> {
+  let isOver = false;
+  const working = work().finally(() => (isOver = true));
+  let slowest = 0;
+  while (!isOver) {
+    const fireTime = --second * 1_000;
+    const startedAt = performance.now();
+    const { owned } = await claims.claimDue(jobs.map((job) => ({ job, fireTime, startsAt: fireTime, byHand: true })));
+    slowest = Math.max(slowest, performance.now() - startedAt);
+    if (owned.length !== DUE) throw new Error(`${owned.length} of ${DUE} were claimed.`);
+    await sleep(10);
+  }
+  await working;
+  return slowest;
+}

@@ -1,0 +1,56 @@
+import { setImmediate } from 'node:timers/promises';
+import type { INestApplicationContext } from '@nestjs/common';
+import { TickerService } from '../../dist/lib/index.js';
+import { InFlightRuns } from '../../dist/lib/execution/in-flight-runs.js';
+import { DatabaseTime } from '../../dist/lib/runtime/database-time.js';
+import { Timelines } from '../../dist/lib/scheduling/timelines.js';
+import { WatermarkService } from '../../dist/lib/scheduling/watermark.service.js';
+import { ClaimStore, type ClaimAnswers, type DueOccurrence } from '../../dist/lib/store/runs/claim.store.js';
+import { RunEndsStore, type RunEnd } from '../../dist/lib/store/runs/run-ends.store.js';
+
+const HOUR_MS = 3_600_000;
+
+/**
+ * Time as it passes in an application whose scheduler is not enabled. Everything is its own but the clock and the database's
+ * answers to claims and ends: every other occurrence is won and its handler runs, the rest is another replica's.
+ */
+export class SimulatedDay {
+  fires = 0;
+  private now = Date.now();
+  private readonly timelines: Timelines;
+  private readonly ticker: TickerService;
+  private readonly watermarks: WatermarkService;
+  private readonly runs: InFlightRuns;
+
+  constructor(app: INestApplicationContext) {
+    const [claims, ends, time] = [ClaimStore, RunEndsStore, DatabaseTime].map((token) => app.get<object>(token, { strict: false }));
+    this.timelines = app.get(Timelines, { strict: false });
+    this.ticker = app.get(TickerService, { strict: false });
+    this.watermarks = app.get(WatermarkService, { strict: false });
+    this.runs = app.get(InFlightRuns, { strict: false });
+    Object.assign(time!, { now: () => this.now, observe: () => {} });
+    Object.assign(claims!, { claimDue: async (due: readonly DueOccurrence[]) => this.answer(due), withRow: async () => [] });
+    Object.assign(ends!, { endAll: async (given: readonly RunEnd[]) => given.map(() => ({ kind: 'written', end: { status: 'done', reason: null } })) });
+  }
+
+  async run(hours: number): Promise<void> {
+    for (const until = this.now + hours * HOUR_MS; this.now < until; ) {
+      const hour = Math.floor(this.now / HOUR_MS);
+      this.now = Math.min(until, Math.max(this.now + 1, this.timelines.nextDueAt));
+      await this.ticker.tick();
+      while (this.runs.taken > 0) await setImmediate();
+      if (Math.floor(this.now / HOUR_MS) > hour) await this.watermarks.remember();
+    }
+  }
+
+  private answer(due: readonly DueOccurrence[]): ClaimAnswers {
+    const leaseUntil = new Date(this.now + 60_000);
+    const answers = due.map(({ jobName, fireTime }) => {
+      const isOurs = this.fires++ % 2 === 0;
+      const won = { attempt: 1, releases: 0, trigger: 'schedule' as const, leaseUntil };
+      const lost = { attempt: null, releases: null, trigger: null, leaseUntil: null };
+      return { jobName, fireTime, verdict: isOurs ? ('claimed' as const) : ('taken' as const), reason: null, beside: false, data: null, checkpoint: null, ...(isOurs ? won : lost) };
+    });
+    return { databaseNow: new Date(this.now), answers };
+  }
+}

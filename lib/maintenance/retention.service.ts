@@ -1,0 +1,78 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
+import { isNothing, overlap, type AgedPartition } from '../domain/forgetting.js';
+import { loopListener } from '../events/loop-listener.js';
+import { SchedulerEvents } from '../events/scheduler-events.js';
+import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
+import { Loop } from '../runtime/loop.js';
+import { ToldStore } from '../store/jobs/told.store.js';
+import { RetentionStore, type Forgotten } from '../store/upkeep/retention.store.js';
+
+/** A start has more urgent things to do. */
+const FIRST_AFTER_MS = 60_000;
+const DAY_MS = 86_400_000;
+/** How soon a partition is looked at again that another replica was dropping, or somebody used. */
+const LOOK_AGAIN_MS = 60_000;
+const MAX_RETRY_MS = 600_000;
+
+/** Drops the partitions that are older than the retention, daily, on whichever replica comes first. Without one, nothing. */
+@Injectable()
+export class RetentionService {
+  private readonly loop: Loop;
+  private readonly stopping = new AbortController();
+
+  constructor(
+    @Inject(SCHEDULER_OPTIONS) private readonly options: Pick<ResolvedSchedulerOptions, 'retentionMs'>,
+    private readonly store: RetentionStore,
+    private readonly told: ToldStore,
+    private readonly events: SchedulerEvents,
+  ) {
+    this.loop = new Loop(() => this.forget(), { maxSleepMs: DAY_MS, maxRetryMs: MAX_RETRY_MS, ...loopListener(events, 'retention') });
+  }
+
+  start(): void {
+    if (this.options.retentionMs !== null) this.loop.start(FIRST_AFTER_MS);
+  }
+
+  async stop(): Promise<void> {
+    this.stopping.abort();
+    await this.loop.stop();
+  }
+
+  /** One pass. What is kept keeps the pages and receipts of its months, too. @returns milliseconds to the next */
+  async forget(): Promise<number> {
+    if (this.options.retentionMs === null) return DAY_MS;
+    const { partitions, olderThan, isBusy } = await this.store.aged(this.options.retentionMs);
+    if (isBusy) return LOOK_AGAIN_MS;
+    const kept: AgedPartition[] = [];
+    const dropped: string[] = [];
+    let dead = 0;
+    let isLeft = false;
+    try {
+      for (const partition of partitions) {
+        if (this.stopping.signal.aborted) break;
+        if (kept.some((other) => overlap(other, partition))) continue;
+        const forgotten = await this.store.forget(partition, olderThan, this.stopping.signal);
+        if (forgotten.kind === 'dropped') {
+          dropped.push(partition.name);
+          dead += forgotten.dead;
+        } else {
+          kept.push(partition);
+          isLeft ||= forgotten.kind !== 'kept';
+          await this.tellKept(partition, forgotten);
+        }
+      }
+    } finally {
+      if (dropped.length > 0) this.events.emit({ type: 'partition.dropped', names: dropped, dead });
+    }
+    return isLeft ? LOOK_AGAIN_MS : DAY_MS;
+  }
+
+  private async tellKept({ name, until }: AgedPartition, forgotten: Forgotten): Promise<void> {
+    const open = forgotten.kind === 'kept' ? forgotten.open : null;
+    // Given back because the retention is longer by now, or left because this instance stops.
+    if (forgotten.kind === 'busy' || (open && isNothing(open)) || this.stopping.signal.aborted) return;
+    if (!(await this.told.first(`partition.kept ${name}`, { againAfterMs: DAY_MS, unlessSince: null }))) return;
+    this.events.emit({ type: 'partition.kept', name, until: new Date(until), open });
+  }
+}
