@@ -45,7 +45,9 @@ export class HeartbeatService {
   ) {
     const { blockedAfterMs, logging } = options;
     const watch = { pulse: this.pulse.memory, blockedAfterMs, instanceId, logging };
-    this.thread = new HeartbeatThread(() => this.settings, { schema: database.tables.schema, watch }, {
+    if (options.fastFailover) runs.lifeline.require();
+    const lifeline = options.fastFailover ? runs.lifeline.memory : null;
+    this.thread = new HeartbeatThread(() => this.settings, { schema: database.tables.schema, watch, lifeline }, {
       hear: (message) => this.hear(message),
       failed: (error) => this.failed(describeError(error), databaseTrouble(error)),
       replaced: () => this.runs.list().forEach((run) => this.watch(run)),
@@ -83,7 +85,7 @@ export class HeartbeatService {
         renewUntil: run.renewUntil,
       },
     });
-    this.deadlines.wakeWithin(Math.min(run.leaseDeadline - monotonicNow(), this.limits.nextOf(run)));
+    this.deadlines.wakeWithin(Math.min(run.ownedUntil - monotonicNow(), this.limits.nextOf(run)));
   }
 
   forget(run: InFlightRun): void {
@@ -115,6 +117,8 @@ export class HeartbeatService {
         return this.failed(message.error, message.trouble);
       case 'recovered':
         return this.events.emit({ type: 'heartbeat.recovered' });
+      case 'no lifeline':
+        return this.events.emit({ type: 'fastFailover.unavailable' });
       // `start()` waits for these.
       case 'connected':
       case 'refused':
@@ -128,10 +132,13 @@ export class HeartbeatService {
     for (const news of this.thread.unheard()) this.hear(news);
     const now = monotonicNow();
     const held = this.runs.list().filter((run) => !run.leaseLost && !run.settled);
-    for (const run of held) if (run.leaseDeadline <= now) this.lose(run, run.renewUntil <= now ? 'ran too long' : 'expired');
+    for (const run of held) {
+      const loss = run.lossAt(now);
+      if (loss) this.lose(run, loss);
+    }
     const untilLimit = this.limits.check();
     const longest = this.runs.size === 0 ? LONGEST_TIMER_MS : LOOK_AGAIN_MS;
-    return Math.min(longest, untilLimit, ...held.filter((run) => run.leaseDeadline > now).map((run) => run.leaseDeadline - now));
+    return Math.min(longest, untilLimit, ...held.filter((run) => !run.leaseLost).map((run) => run.ownedUntil - now));
   }
 
   private lose(run: InFlightRun | undefined, cause: LeaseLoss): void {
