@@ -29,7 +29,7 @@ export class FastFailoverService {
   private readonly loop: Loop;
   private since: GoneSince = new Map();
   /** By the monotonic clock. */
-  private attentiveUntil = 0;
+  private attentiveUntil = -Infinity;
   /** By the database's clock, as all fire times. */
   private nextDueAt = Infinity;
 

@@ -45,8 +45,8 @@ export class HeartbeatService {
   ) {
     const { blockedAfterMs, logging } = options;
     const watch = { pulse: this.pulse.memory, blockedAfterMs, instanceId, logging };
-    if (options.fastFailover) runs.lifeline.require();
-    const lifeline = options.fastFailover ? runs.lifeline.memory : null;
+    const lifeline = options.fastFailover && options.enabled ? runs.lifeline.memory : null;
+    if (lifeline) runs.lifeline.require();
     this.thread = new HeartbeatThread(() => this.settings, { schema: database.tables.schema, watch, lifeline }, {
       hear: (message) => this.hear(message),
       failed: (error) => this.failed(describeError(error), databaseTrouble(error)),

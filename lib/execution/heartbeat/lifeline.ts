@@ -17,6 +17,10 @@ const PATIENCE_MS = 400;
 /** All instances lose theirs in the same moment. */
 const RECONNECT_WITHIN_MS = 100;
 const MAX_RETRY_MS = 2_000;
+/** Where the way to the server is long, a connection takes many round trips. */
+const MOST_PATIENCE_MS = 10_000;
+/** Its row may be made anew while a run goes on for hours. */
+const ANNOUNCE_EVERY_MS = 60_000;
 /** A claim is the first proof of its run; one that is over by then needs no other. */
 const FIRST_PROOF_AFTER_MS = 100;
 
@@ -29,8 +33,10 @@ export class Lifeline {
   private readonly inFlight = new Set<string>();
   private client: Client | null = null;
   private key: string | null = null;
-  /** The row may have been made anew meanwhile. */
-  private announced = false;
+  /** By the monotonic clock. */
+  private announcedAt = -Infinity;
+  /** In a row, to connect. */
+  private tries = 0;
   /** The session is a pooler's: there is nothing to hold on to. */
   private pooled = false;
   private readonly loop = new Loop(() => this.prove(), {
@@ -88,16 +94,16 @@ export class Lifeline {
   /** One proof, while there is something to prove. @returns milliseconds to the next */
   async prove(): Promise<number> {
     if (this.pooled) return LONGEST_TIMER_MS;
-    const client = await this.connected(PATIENCE_MS);
+    const client = await this.connected(Math.min(MOST_PATIENCE_MS, PATIENCE_MS * 2 ** Math.min(this.tries++, 10)));
+    this.tries = 0;
     if (!client || this.inFlight.size === 0) {
-      this.announced = false;
+      this.announcedAt = -Infinity;
       return LONGEST_TIMER_MS;
     }
     const sentAt = monotonicNow();
-    if (this.announced) await proveLifeline(client, PATIENCE_MS);
-    else await announceLifeline(client, this.tables, this.instanceId, this.key, PATIENCE_MS);
-    this.announced = true;
-    if (this.client === client) this.proof.extend(sentAt);
+    if (sentAt - this.announcedAt < ANNOUNCE_EVERY_MS) await proveLifeline(client, PATIENCE_MS);
+    else await this.announce(client, PATIENCE_MS);
+    this.proof.extend(sentAt);
     return Math.max(0, sentAt + PROVE_EVERY_MS - monotonicNow());
   }
 
@@ -127,12 +133,16 @@ export class Lifeline {
     const { isOwn } = await sessionOf(client, patience);
     const sentAt = monotonicNow();
     this.key = isOwn ? await holdLifeline(client, patience) : null;
-    await announceLifeline(client, this.tables, this.instanceId, this.key, patience);
-    this.announced = true;
+    await this.announce(client, patience);
     if (!isOwn) return this.doWithout(client);
     this.client = client;
     this.proof.connected();
     this.proof.extend(sentAt);
+  }
+
+  private async announce(client: Client, patience: number): Promise<void> {
+    await announceLifeline(client, this.tables, this.instanceId, this.key, patience);
+    this.announcedAt = monotonicNow();
   }
 
   private doWithout(client: Client): void {
