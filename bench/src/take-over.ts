@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Benchmark, Effort, Figure } from './benchmark.js';
-import { onConnection, onServer } from './database.js';
+import { onConnection, onServer, StatementCount } from './database.js';
 import { Fleet } from './fleet.js';
 import { machineNow } from './machine-clock.js';
 import type { Start } from './replica.messages.js';
@@ -17,6 +17,15 @@ const QUICK_LEASES = [[1_000, 1]] as const;
 
 const FAST_LEASE_MS = 120_000;
 const FAST_ROUNDS = 12;
+
+/** Three replicas that prove and look four times a second, some of them for each other. */
+const STATEMENTS_REACH = 20;
+const COUNTED_FOR_MS = 20_000;
+
+/** Handlers here never end, and nobody waits for them. */
+const AT_ONCE = { shutdownTimeout: 0 };
+
+type Settings = { readonly fastFailover?: boolean };
 
 /** How it went once, in milliseconds: from the kill, and from the end of the lease that the dead replica had. */
 interface TakeOver {
@@ -37,6 +46,9 @@ export const takeOver: Benchmark = {
     }
     const value = await slowest(quick ? 1 : FAST_ROUNDS, async () => (await once(FAST_LEASE_MS, { fastFailover: true })).afterKill);
     figures.push({ name: `take-over.fast-${FAST_LEASE_MS / 1_000}s`, value, unit: 'ms', floor: 0, reach: FAST_REACH_MS });
+    if (quick) return figures;
+    const [statements, without] = [await statementsBesides({ fastFailover: true }), await statementsBesides()];
+    figures.push({ name: 'take-over.fast-statements', value: statements, unit: 'a second', floor: without, reach: STATEMENTS_REACH });
     return figures;
   },
 };
@@ -47,11 +59,11 @@ async function slowest(rounds: number, measure: () => Promise<number>): Promise<
   return most;
 }
 
-async function once(leaseMs: number, scheduler: { fastFailover?: boolean } = {}): Promise<TakeOver> {
+async function once(leaseMs: number, scheduler: Settings = {}): Promise<TakeOver> {
   return onServer(async (url) => {
-    const renewEvery = leaseMs / 3;
+    const renewEvery = Math.floor(leaseMs / 3);
     const jobs = [{ name: 'long', expression: '* * * * * *', options: { lease: leaseMs, renewEvery, overlap: 'forbid' as const, missed: 'skip' as const } }];
-    const fleet = await Fleet.start(3, { url, jobs, handlerMs: 10 * leaseMs, scheduler });
+    const fleet = await Fleet.start(3, { url, jobs, handlerMs: 10 * leaseMs, scheduler: { ...scheduler, ...AT_ONCE } });
     try {
       const { owner, start } = await running(fleet);
       // Anywhere between two renewals.
@@ -67,6 +79,26 @@ async function once(leaseMs: number, scheduler: { fastFailover?: boolean } = {})
   });
 }
 
+/** Of all three replicas, while one run goes on that is due once a year. */
+async function statementsBesides(scheduler: Settings = {}): Promise<number> {
+  return onServer(async (url) => {
+    const soon = new Date(Date.now() + 15_000);
+    const expression = `${soon.getUTCSeconds()} ${soon.getUTCMinutes()} ${soon.getUTCHours()} ${soon.getUTCDate()} ${soon.getUTCMonth() + 1} *`;
+    const fleet = await Fleet.start(3, { url, jobs: [{ name: 'long', expression }], handlerMs: 3_600_000, scheduler: { ...scheduler, ...AT_ONCE } });
+    try {
+      await running(fleet);
+      return await onConnection(url, async (client) => {
+        const count = await StatementCount.on(client);
+        await count.reset();
+        await sleep(COUNTED_FOR_MS);
+        return (await count.read()) / (COUNTED_FOR_MS / 1_000);
+      });
+    } finally {
+      await fleet.end();
+    }
+  });
+}
+
 /** When the lease of the run ends that is under way, by the machine's clock, which is the database's, too. */
 async function leaseOf(url: string): Promise<number> {
   return onConnection(url, async (client) => {
@@ -76,7 +108,7 @@ async function leaseOf(url: string): Promise<number> {
 }
 
 async function running(fleet: Fleet): Promise<{ owner: number; start: Start }> {
-  for (let look = 0; look < 300; look++) {
+  for (let look = 0; look < 1_500; look++) {
     const reports = await fleet.reports();
     const owner = reports.findIndex(({ starts }) => starts.length > 0);
     if (owner >= 0) return { owner, start: reports[owner]!.starts[0]! };

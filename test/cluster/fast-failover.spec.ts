@@ -116,23 +116,31 @@ describe('replicas with fast failover', () => {
 
   it('one whose lifeline is ended by the server keeps its run, and the others see the new one', async () => {
     const cron = await everyTenSeconds(cluster.ledger);
-    const [owner] = await cluster.startAll(['one', 'two'], { jobs: job(cron, LONG_LEASE, [{ gate: 'running' }]), scheduler: FAST });
+    await cluster.startAll(['one', 'two'], { jobs: job(cron, LONG_LEASE, [{ gate: 'running' }]), scheduler: FAST });
     const lifelines = () => cluster.database.query<{ lifeline: string }>('select lifeline from job_instances order by id');
-    const { replica, at } = await cluster.anyAtGate('running');
-    const before = await lifelines();
-    const ended = await cluster.database.query(
-      `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and application_name = 'nestjs-distributed-cron lifeline'`,
-    );
-    expect(ended).toHaveLength(2);
-    await eventually('new lifelines', async () => (await lifelines()).every(({ lifeline }, index) => lifeline !== before[index]!.lifeline));
-    // Longer than anybody would wait.
-    await eventually('some looks', async () => (await cluster.database.query(`select from job_runs where clock_timestamp() > started_at + interval '5 s'`)).length > 0);
-    expect(owner!.isAlive).toBe(true);
-    replica.open('running', at);
-    // A machine that stood still for a second loses it, as it should.
-    const lost = replica.heard('lease.lost', at).length > 0;
-    if (!lost) expect(await replica.event('run.completed', at)).toMatchObject({ attempt: at.attempt });
-  }, 60_000);
+    let kept = false;
+    // A machine that stands still for a second loses the run, as it should: then the next one.
+    for (let time = 0, after = new Date(0); time < 3 && !kept; time++) {
+      const { replica, at } = await eventually('a run that begins', async () => {
+        const [next] = (await cluster.ledger.runs('job')).filter(({ fireTime, status }) => fireTime > after && status === 'running');
+        return next && cluster.anyAtGate('running', { jobName: 'job', fireTime: next.fireTime, attempt: next.attempt });
+      });
+      after = at.fireTime;
+      const before = await lifelines();
+      await cluster.database.query(
+        `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and application_name = 'nestjs-distributed-cron lifeline'`,
+      );
+      await eventually('new lifelines', async () => (await lifelines()).every(({ lifeline }, index) => lifeline !== before[index]!.lifeline));
+      const renewed = await cluster.ledger.now();
+      await eventually('longer than anybody would wait', async () => (await cluster.ledger.now()).getTime() > renewed.getTime() + 3_000);
+      replica.open('running', at);
+      kept = await Promise.race([
+        replica.event('run.completed', at).then(() => true),
+        replica.event('run.refused', at).then(() => false),
+      ]);
+    }
+    expect(kept).toBe(true);
+  }, 90_000);
 
   it.each<[string, string, Partial<typeof FAST>, () => Promise<string>]>([
     ['behind a pooler', 'pooled', FAST, async () => {

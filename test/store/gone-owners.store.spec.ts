@@ -71,6 +71,15 @@ describe('a look at the others', () => {
     expect(await store.look('B')).toEqual({ run: true, gone: [] });
   });
 
+  it('leaves those that nobody has heard of for long to their leases: their rows add up', async () => {
+    const lifeline = await connect();
+    await disconnect(lifeline);
+    await stores.test.query(`update job_instances set alive_until = now() - interval '9 minutes'`);
+    expect((await store.look('B')).gone).toHaveLength(1);
+    await stores.test.query(`update job_instances set alive_until = now() - interval '11 minutes'`);
+    expect((await store.look('B')).gone).toEqual([]);
+  });
+
   it('leaves runs that have ended, and those whose lease is over, to the reaper', async () => {
     await disconnect(await connect());
     await stores.test.query(`update job_runs set lease_until = now() - interval '1 second'`);
@@ -103,6 +112,16 @@ describe('a take-over', () => {
     await disconnect(former);
     const { gone } = await store.look('B');
     await connect();
+    const before = await row();
+    expect(await store.takeOver(gone)).toEqual([]);
+    expect(await row()).toEqual(before);
+  });
+
+  it('does nothing to whoever had come back meanwhile, and is gone again: that is another time to wait', async () => {
+    const former = await connect();
+    await disconnect(former);
+    const { gone } = await store.look('B');
+    await disconnect(await connect());
     const before = await row();
     expect(await store.takeOver(gone)).toEqual([]);
     expect(await row()).toEqual(before);

@@ -8,6 +8,9 @@ import { wakingUp } from '../wake-up.js';
 /** More are found at the next look. */
 const MOST_AT_A_LOOK = 1_000;
 
+/** Rows of the dead stay for a day. What one of them still had by now is left to its leases, so that no look grows with them. */
+const GONE_FOR_GOOD_AFTER = '10 minutes';
+
 /** What one look at the others has found. */
 export interface OthersSeen {
   /** Runs of other instances are under way. */
@@ -136,6 +139,7 @@ function lookAtOthers({ jobRuns, jobInstances }: SchedulerDatabase['tables'], in
         from   ${jobInstances}
         where  lifeline is not null
         and    id <> ${instanceId} #>> '{}'
+        and    alive_until > clock_timestamp() - interval '${GONE_FOR_GOOD_AFTER}'
         and    pg_try_advisory_xact_lock_shared(lifeline)
       ),
       runs as (
