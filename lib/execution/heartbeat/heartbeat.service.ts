@@ -49,7 +49,10 @@ export class HeartbeatService {
     if (lifeline) runs.lifeline.require();
     this.thread = new HeartbeatThread(() => this.settings, { schema: database.tables.schema, watch, lifeline }, {
       hear: (message) => this.hear(message),
-      failed: (error) => this.failed(describeError(error), databaseTrouble(error)),
+      failed: (error) => {
+        if (lifeline) runs.lifeline.cutOff();
+        this.failed(describeError(error), databaseTrouble(error));
+      },
       replaced: () => this.runs.list().forEach((run) => this.watch(run)),
     });
     this.deadlines = new Loop(async () => this.checkDeadlines(), {
