@@ -72,7 +72,9 @@ async function once(period: number, leaseMs: number, scheduler: Settings = {}): 
       const killedAt = machineNow();
       fleet.kill(owner);
       const leaseUntil = await leaseOf(url);
-      const next = await nextAttempt(fleet, start, killedAt + 2 * leaseMs + 10_000);
+      const next = await nextAttempt(fleet, start, killedAt + 2 * leaseMs + 10_000).catch(async (error: Error) => {
+        throw new Error(`${error.message} ${JSON.stringify({ leaseMs, start, killedAt, rows: await rowsOf(url) })}`);
+      });
       return { afterKill: next.at - killedAt, afterLease: Math.max(0, next.at - leaseUntil) };
     } finally {
       await fleet.end();
@@ -98,6 +100,11 @@ async function statementsBesides(scheduler: Settings = {}): Promise<number> {
       await fleet.end();
     }
   });
+}
+
+/** For whoever wonders why it failed. */
+async function rowsOf(url: string): Promise<object[]> {
+  return onConnection(url, async (client) => (await client.query<object>('select fire_time, status, attempt, reason, claimed_by, lease_until, started_at, next_attempt_at from job_runs order by 1')).rows);
 }
 
 /** When the lease of the run ends that is under way, by the machine's clock, which is the database's, too. */
