@@ -37,6 +37,8 @@ import { PageQueues } from './execution/pages/page-queues.js';
 import { PagesInFlight } from './execution/pages/pages-in-flight.js';
 import { ReceiptService } from './execution/receipts/receipt.service.js';
 import { RunContext } from './execution/run-context.js';
+import { GivenUpRuns } from './execution/given-up-runs.js';
+import { LifelineProof } from './execution/lifeline-proof.js';
 import { LostClaims } from './execution/lost-claims.js';
 import { RunEndings } from './execution/run-endings.service.js';
 import { RunStepsService } from './execution/run-steps.service.js';
@@ -55,6 +57,7 @@ import { CancelWatch } from './maintenance/cancel-watch.service.js';
 import { ClockWatchService } from './maintenance/clock-watch.service.js';
 import { CutOffCalls } from './maintenance/cut-off-calls.service.js';
 import { DatabaseWatch } from './maintenance/database-watch.service.js';
+import { FastFailoverService } from './maintenance/fast-failover.service.js';
 import { OverdueService } from './maintenance/overdue.service.js';
 import { PageKeeper } from './maintenance/page-keeper.service.js';
 import { PartitionsService } from './maintenance/partitions.service.js';
@@ -115,6 +118,7 @@ const OPTIONS_PROVIDERS: Provider[] = [
     },
   },
   { provide: DatabaseTime, useFactory: () => new DatabaseTime() },
+  { provide: LifelineProof, useFactory: () => new LifelineProof() },
 ];
 
 const PUBLIC_SERVICES = [SchedulerEvents, JobRegistry, ClaimService, HeartbeatService, ReaperService, ReceiptService, FanOutService, SchedulerService, TickerService];
@@ -151,6 +155,7 @@ const SERVICES: Provider[] = [
   TimeLimits,
   WakeUps,
   LostClaims,
+  GivenUpRuns,
   FlagAnswers,
   Cancellations,
   HandOver,
@@ -172,6 +177,7 @@ const SERVICES: Provider[] = [
   DeadLetters,
   DeadPages,
   DatabaseWatch,
+  FastFailoverService,
   OverdueService,
   CancelWatch,
   PruningService,

@@ -15,6 +15,7 @@ export const createJobInstances = (schema?: string) =>
           started_at  timestamptz not null default clock_timestamp(),
           alive_until timestamptz not null,
           blocked_since timestamptz,
+          lifeline    bigint,
           constraint job_instances_pkey primary key (id)
         ) with (fillfactor = 50)`);
     }

@@ -159,6 +159,10 @@ export type SchedulerFact =
   /** The heartbeat's own connection was lost; it reconnects by itself. */
   | { readonly type: 'heartbeat.failed'; readonly error: StoredError; readonly trouble?: DatabaseTrouble | null }
   | { readonly type: 'heartbeat.recovered' }
+  /** `fastFailover` is on, and is of no use to this instance: a pooler is between it and the database. Its leases count. */
+  | { readonly type: 'fastFailover.unavailable' }
+  /** Its lifeline was gone for `goneMs`: so many of its runs were taken over before their leases ended. By one replica. */
+  | { readonly type: 'instance.gone'; readonly instanceId: string; readonly runs: number; readonly goneMs: number }
   /** The database has not answered for a while, since then; told once until it does. */
   | { readonly type: 'database.unreachable'; readonly since: Date; readonly trouble: DatabaseTrouble }
   | { readonly type: 'database.reachable'; readonly since: Date }

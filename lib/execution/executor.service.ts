@@ -39,10 +39,11 @@ export class ExecutorService {
   start(owned: readonly OwnedRun[]): void {
     const started = owned.flatMap((one) => {
       const job = this.jobs.get(one.jobName)!;
-      const run = new InFlightRun(one, job.definition);
+      const run = new InFlightRun(one, job.definition, this.runs.lifeline);
       // A process that was frozen or blocked after its claim: another may have begun.
-      if (run.leaseDeadline <= monotonicNow()) {
-        this.runs.lose(run, 'expired');
+      const loss = run.lossAt(monotonicNow());
+      if (loss) {
+        this.runs.lose(run, loss);
         return [];
       }
       this.runs.add(run);

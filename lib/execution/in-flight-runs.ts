@@ -8,6 +8,7 @@ import { LeaseLostError, type LeaseLoss } from '../errors/lease-lost.error.js';
 import { ShutdownError } from '../errors/shutdown.error.js';
 import { TimeoutError } from '../errors/timeout.error.js';
 import { monotonicNow } from '../runtime/monotonic.js';
+import { LifelineProof } from './lifeline-proof.js';
 
 /** Why a handler was told to stop while its run is still this process': it decides how the run ends. */
 export type StopReason = ShutdownError | TimeoutError | CancelledError;
@@ -45,6 +46,7 @@ export class InFlightRun {
   constructor(
     readonly owned: OwnedRun,
     readonly job: JobDefinition,
+    private readonly lifeline: LifelineProof | null = null,
   ) {
     this.leaseUntil = owned.leaseUntil;
     this.leaseDeadline = owned.leaseDeadline;
@@ -61,6 +63,23 @@ export class InFlightRun {
   /** When the lease is renewed no more, whatever the handler does. By the monotonic clock, milliseconds. */
   get renewUntil(): number {
     return this.startedAt + this.job.maxRunTimeMs;
+  }
+
+  /** Until when the run is this process', if nothing more is heard. By the monotonic clock, milliseconds. */
+  get ownedUntil(): number {
+    return Math.min(this.leaseDeadline, this.lifeline?.deadlineOf(this.claimedAt) ?? Infinity);
+  }
+
+  /** Why the run is no longer this process', by its own count; null when it is. */
+  lossAt(now: number): LeaseLoss | null {
+    if (this.ownedUntil > now) return null;
+    if (this.leaseDeadline > now) return 'cut off';
+    return this.renewUntil <= now ? 'ran too long' : 'expired';
+  }
+
+  /** When its claim was sent. */
+  private get claimedAt(): number {
+    return this.owned.leaseDeadline - this.owned.leaseMs;
   }
 
   /** The limits that the run has not passed, in their order; when, by the monotonic clock, in milliseconds. */
@@ -151,15 +170,19 @@ export class InFlightRuns {
   private readonly emptied = new Set<() => void>();
   private reserved = 0;
 
-  constructor(private readonly events: SchedulerEvents) {}
+  constructor(
+    private readonly events: SchedulerEvents,
+    /** Proves to others that this process lives. */
+    readonly lifeline: LifelineProof = new LifelineProof(),
+  ) {}
 
   get size(): number {
     return this.runs.size;
   }
 
-  /** Places that are not free: of runs under way, and of those that are being claimed. */
+  /** Places that are not free: of runs under way, and of those that are being claimed. All, while this instance may be taken for gone. */
   get taken(): number {
-    return this.runs.size + this.reserved;
+    return this.lifeline.mayClaim ? this.runs.size + this.reserved : Infinity;
   }
 
   /** Does the work while so many places are kept for what it claims: the ticker and the reaper claim beside each other. */

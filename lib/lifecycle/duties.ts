@@ -3,11 +3,13 @@ import type { Subscription } from 'rxjs';
 import type { SchedulerEvent } from '../events/scheduler-event.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import type { WakeUp } from '../domain/wake-up.js';
+import { GivenUpRuns } from '../execution/given-up-runs.js';
 import { HeartbeatService } from '../execution/heartbeat/heartbeat.service.js';
 import { WakeUps } from '../execution/heartbeat/wake-ups.js';
 import { CancelWatch } from '../maintenance/cancel-watch.service.js';
 import { ClockWatchService } from '../maintenance/clock-watch.service.js';
 import { CutOffCalls } from '../maintenance/cut-off-calls.service.js';
+import { FastFailoverService } from '../maintenance/fast-failover.service.js';
 import { OverdueService } from '../maintenance/overdue.service.js';
 import { PageKeeper } from '../maintenance/page-keeper.service.js';
 import { PartitionsService } from '../maintenance/partitions.service.js';
@@ -53,6 +55,8 @@ export class Duties {
     private readonly pageWorkers: PageWorkers,
     private readonly events: SchedulerEvents,
     private readonly wakeUps: WakeUps,
+    private readonly fastFailover: FastFailoverService,
+    private readonly givenUp: GivenUpRuns,
   ) {}
 
   /** The partitions are there before the first claim, and so is the heartbeat. What fails may be tried again. */
@@ -65,7 +69,7 @@ export class Duties {
   start(): void {
     this.ownEvents = this.events.subscribe((event) => this.wake(event));
     this.othersWakeUps = this.wakeUps.subscribe((wakeUps) => wakeUps.forEach((wakeUp) => this.hear(wakeUp)));
-    const duties = [this.partitions, this.follower, this.watermarks, this.clockWatch, this.overdue, this.pruning, this.retention, this.cutOffCalls, this.reaper, this.catchUps, this.backfills, this.pageKeeper, this.pageWorkers, this.ticker];
+    const duties = [this.partitions, this.follower, this.watermarks, this.clockWatch, this.overdue, this.pruning, this.retention, this.cutOffCalls, this.reaper, this.fastFailover, this.givenUp, this.catchUps, this.backfills, this.pageKeeper, this.pageWorkers, this.ticker];
     for (const duty of duties) duty.start();
   }
 
@@ -73,7 +77,7 @@ export class Duties {
   async stopClaiming(): Promise<void> {
     this.ownEvents?.unsubscribe();
     this.cancelWatch.start();
-    const duties = [this.ticker, this.catchUps, this.backfills, this.reaper, this.partitions, this.follower, this.clockWatch, this.overdue, this.pruning, this.retention, this.cutOffCalls, this.pageKeeper, this.pageWorkers];
+    const duties = [this.ticker, this.catchUps, this.backfills, this.reaper, this.fastFailover, this.givenUp, this.partitions, this.follower, this.clockWatch, this.overdue, this.pruning, this.retention, this.cutOffCalls, this.pageKeeper, this.pageWorkers];
     await Promise.all(duties.map((duty) => duty.stop()));
   }
 
@@ -108,6 +112,9 @@ export class Duties {
         this.reaper.wakeWithin(event.retryInMs);
         this.reaper.runEnded();
         return this.ticker.runEnded();
+      case 'lease.lost':
+        if (event.cause === 'cut off') this.givenUp.add(event);
+        return;
       case 'page.failed':
         return this.pageKeeper.wakeWithin(event.retryInMs);
       case 'run.queued':

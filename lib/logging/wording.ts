@@ -160,6 +160,15 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
       return { level: 'warn', text: `The heartbeat failed and tries again: ${said(event.error)}${advice(event)}` };
     case 'heartbeat.recovered':
       return { level: 'log', text: 'The heartbeat works again' };
+    case 'fastFailover.unavailable':
+      return {
+        level: 'warn',
+        text:
+          'fastFailover is of no use here: the database is reached through a pooler, which would hide that this process is gone. ' +
+          'Its runs are taken over when their leases end',
+      };
+    case 'instance.gone':
+      return { level: 'warn', text: `${event.instanceId} is gone: its lifeline was not there for ${roughly(event.goneMs)}, and ${count(event.runs, 'run')} of it can be taken over at once` };
     case 'database.unreachable':
       return { level: 'error', text: `The database has not answered since ${event.since.toISOString()}: nothing starts until it does. ${event.trouble.advice}` };
     case 'database.reachable':

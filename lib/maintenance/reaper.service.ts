@@ -26,6 +26,7 @@ const LOOK_AGAIN_MS = 500;
 export class ReaperService {
   private readonly loop: Loop;
   private leftWaiting = false;
+  private tellOfRuns: () => void = () => {};
 
   constructor(
     private readonly jobs: KnownJobs,
@@ -66,6 +67,11 @@ export class ReaperService {
     this.loop.wakeWithin(this.pace.usualMs);
   }
 
+  /** @param tell called whenever a look has found runs under way, of whichever instance */
+  whenRunsAreSeen(tell: () => void): void {
+    this.tellOfRuns = tell;
+  }
+
   /** A run waits this many milliseconds for its next attempt. */
   wakeWithin(millis: number): void {
     this.loop.wakeWithin(millis);
@@ -77,6 +83,7 @@ export class ReaperService {
     const sentAt = monotonicNow();
     const outlook = await this.store.outlook(names);
     this.time.observe(outlook.databaseNow, sentAt);
+    if (outlook.nextExpiry) this.tellOfRuns();
     const untilExpiry = until(outlook.nextExpiry, outlook.databaseNow);
     const untilAttempt = until(outlook.nextAttempt, outlook.databaseNow);
     const expired = untilExpiry <= 0;

@@ -72,6 +72,7 @@ export const MODULE_OPTIONS = {
   maxClockSkew: { rule: duration({ atLeast: '100ms', whyLeast: 'the clocks cannot be compared much better' }), byDefault: 5 * SECOND },
   blockedAfter: { rule: duration({ atLeast: '100ms', whyLeast: 'every event loop stands still for that long now and then', ...TIMER }), byDefault: 5 * SECOND },
   shutdownTimeout: { rule: duration(TIMER), byDefault: 20 * SECOND },
+  fastFailover: { rule: flag, byDefault: false },
   featureFlags: { rule: featureFlags },
   strict: { rule: flag, byDefault: false },
   waitForDatabase: { rule: duration(), byDefault: 0 },

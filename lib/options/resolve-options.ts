@@ -25,6 +25,7 @@ export interface ResolvedSchedulerOptions {
   readonly pollIntervalMs: number;
   readonly maxClockSkewMs: number;
   readonly blockedAfterMs: number;
+  readonly fastFailover: boolean;
   readonly shutdownTimeoutMs: number;
   /** Null: the table alone decides. */
   readonly featureFlags: FeatureFlags | null;
@@ -63,6 +64,7 @@ export function resolveSchedulerOptions(given: DistributedSchedulerOptions | und
     pollIntervalMs: all.pollInterval,
     maxClockSkewMs: all.maxClockSkew,
     blockedAfterMs: all.blockedAfter,
+    fastFailover: all.fastFailover,
     shutdownTimeoutMs: all.shutdownTimeout,
     featureFlags: all.featureFlags ?? null,
     strict: all.strict,

@@ -62,6 +62,12 @@ export interface DistributedSchedulerOptions {
    * thread says so: on stderr, and in `job_instances.blocked_since`. From 100 ms. @default '5s'
    */
   blockedAfter?: Duration;
+  /**
+   * True: the runs of an instance that is gone are taken over within 2 s, whatever their leases. The others see it from a
+   * connection that ends with the process; whoever loses that connection for 1.1 s aborts its handlers. Costs a connection, and
+   * some statements a second while runs are under way. Not behind a pooler. @default false
+   */
+  fastFailover?: boolean;
   /** Who is told what a person should know, and how often. */
   alerts?: AlertOptions;
   /**

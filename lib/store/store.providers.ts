@@ -11,6 +11,7 @@ import { DeliveryStore } from './operations/delivery.store.js';
 import { ExplainStore } from './operations/explain.store.js';
 import { ExternalReceiptStore } from './receipts/external-receipt.store.js';
 import { FanOutStore } from './pages/fan-out.store.js';
+import { GoneOwnersStore } from './runs/gone-owners.store.js';
 import { FlagStore } from './jobs/flag.store.js';
 import { InDoubtStore } from './receipts/in-doubt.store.js';
 import { InventoryStore } from './operations/inventory.store.js';
@@ -55,6 +56,7 @@ export const STORE_PROVIDERS: Provider[] = [
     JobRunStore,
     RunEndsStore,
     ReaperStore,
+    GoneOwnersStore,
     ReceiptStore,
     ReceiptSecretStore,
     ExternalReceiptStore,

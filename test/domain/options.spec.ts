@@ -46,6 +46,7 @@ describe('the options of the module', () => {
       maxClockSkewMs: 5_000,
       blockedAfterMs: 5_000,
       shutdownTimeoutMs: 20_000,
+      fastFailover: false,
       featureFlags: null,
       strict: false,
       waitForDatabaseMs: 0,

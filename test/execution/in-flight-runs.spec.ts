@@ -3,7 +3,9 @@ import { LeaseLostError } from '../../lib/errors/lease-lost.error.js';
 import { TimeoutError } from '../../lib/errors/timeout.error.js';
 import type { SchedulerFact } from '../../lib/events/scheduler-event.js';
 import { SchedulerEvents } from '../../lib/events/scheduler-events.js';
+import { GRACE_MS } from '../../lib/domain/runs/fast-failover.js';
 import { InFlightRun, InFlightRuns } from '../../lib/execution/in-flight-runs.js';
+import { LifelineProof } from '../../lib/execution/lifeline-proof.js';
 import { aJob } from '../support/job.js';
 import { aRun } from '../support/run.js';
 
@@ -129,5 +131,36 @@ describe('a run under way', () => {
     expect(run.leaseLost).toBeNull();
     runs.lose(run, 'expired');
     expect(told).toEqual(['lease.lost']);
+  });
+});
+
+describe('a run whose owner has to prove that it lives', () => {
+  const CLAIMED_AT = 5_000;
+  const claimed = (lifeline: LifelineProof) => new InFlightRun(aRun({ leaseMs: 60_000, leaseDeadline: CLAIMED_AT + 60_000 }), aJob('job', '* * * * *'), lifeline);
+
+  it('is lost when it was not proved in time, long before its lease ends', () => {
+    const lifeline = new LifelineProof();
+    lifeline.require();
+    const run = claimed(lifeline);
+    lifeline.extend(CLAIMED_AT + 100, CLAIMED_AT + 101);
+    expect(run.ownedUntil).toBe(CLAIMED_AT + 100 + GRACE_MS);
+    expect(run.lossAt(run.ownedUntil - 1)).toBeNull();
+    expect(run.lossAt(run.ownedUntil)).toBe('cut off');
+  });
+
+  it('is lost by its lease, too, however well the proof goes on', () => {
+    const lifeline = new LifelineProof();
+    const run = claimed(lifeline);
+    expect(run.lossAt(CLAIMED_AT + 59_999)).toBeNull();
+    expect(run.lossAt(CLAIMED_AT + 60_000)).toBe('expired');
+  });
+
+  it('leaves no room for another while it may be taken for gone', () => {
+    const lifeline = new LifelineProof();
+    lifeline.require();
+    const runs = new InFlightRuns(new SchedulerEvents(), lifeline);
+    expect(20 - runs.taken).toBeLessThanOrEqual(0);
+    lifeline.connected();
+    expect(runs.taken).toBe(0);
   });
 });

@@ -35,6 +35,8 @@ describe('what the log says about a run’s time and end', () => {
     [{ type: 'effect.inDoubt', ...RUN, entity: '7', effect: 'mail', error: NO }, 'error', 'export of 2026-03-10T02:15:00.000Z attempt 2: the call for 7 (mail) is in doubt and waits for a person to say what came of it (resolveInDoubt): Error: no'],
     [{ type: 'receipts.written', ...RUN, effect: 'default', applied: 98, skipped: 0, failed: 2 }, 'warn', 'export of 2026-03-10T02:15:00.000Z attempt 2: 98 effects (default) done, 0 done before, 2 failed'],
     [{ type: 'policy.failed', ...RUN, option: 'retryable', error: NO }, 'error', "export of 2026-03-10T02:15:00.000Z attempt 2: the job's retryable function threw: Error: no"],
+    [{ type: 'instance.gone', instanceId: 'pod-7', runs: 2, goneMs: 1_412 }, 'warn', 'pod-7 is gone: its lifeline was not there for 1s400ms, and 2 runs of it can be taken over at once'],
+    [{ type: 'fastFailover.unavailable' }, 'warn', 'fastFailover is of no use here: the database is reached through a pooler, which would hide that this process is gone. Its runs are taken over when their leases end'],
     [{ type: 'loop.blocked', forMs: 7_300.4 }, 'warn', 'The event loop stood still for 7s300ms: look for synchronous work in a handler'],
   ])('%j', (fact, level, text) => {
     expect(wordingOf({ at: new Date(), ...fact })).toMatchObject({ level, text });

@@ -31,7 +31,7 @@ export class HeartbeatThread {
 
   constructor(
     private readonly settings: () => ConnectionSettings,
-    private readonly setup: Pick<HeartbeatSetup, 'schema' | 'watch'>,
+    private readonly setup: Pick<HeartbeatSetup, 'schema' | 'watch' | 'lifeline'>,
     private readonly listener: ThreadListener,
   ) {}
 

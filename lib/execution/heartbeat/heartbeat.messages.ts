@@ -12,6 +12,8 @@ export interface HeartbeatSetup {
   readonly schema: string;
   readonly port: MessagePort;
   readonly watch: MainLoopSetup;
+  /** See `LifelineProof`; none without `fastFailover`. */
+  readonly lifeline?: SharedArrayBuffer | null;
   /** It takes the place of a thread that has ended: nobody waits for its connection, and something may have been said meanwhile. */
   readonly replaces: boolean;
 }
@@ -70,4 +72,6 @@ export type FromThread =
   /** The main thread's event loop stood still for so long, in milliseconds, and moves again. */
   | { readonly type: 'unblocked'; readonly forMs: number }
   | { readonly type: 'failed'; readonly error: StoredError; readonly trouble: DatabaseTrouble | null }
-  | { readonly type: 'recovered' };
+  | { readonly type: 'recovered' }
+  /** The session is not the connection's: nobody would see its end. */
+  | { readonly type: 'no lifeline' };

@@ -45,9 +45,14 @@ export class HeartbeatService {
   ) {
     const { blockedAfterMs, logging } = options;
     const watch = { pulse: this.pulse.memory, blockedAfterMs, instanceId, logging };
-    this.thread = new HeartbeatThread(() => this.settings, { schema: database.tables.schema, watch }, {
+    const lifeline = options.fastFailover && options.enabled ? runs.lifeline.memory : null;
+    if (lifeline) runs.lifeline.require();
+    this.thread = new HeartbeatThread(() => this.settings, { schema: database.tables.schema, watch, lifeline }, {
       hear: (message) => this.hear(message),
-      failed: (error) => this.failed(describeError(error), databaseTrouble(error)),
+      failed: (error) => {
+        if (lifeline) runs.lifeline.cutOff();
+        this.failed(describeError(error), databaseTrouble(error));
+      },
       ended: () => {
         this.wakeUps.areHeard = false;
       },
@@ -86,7 +91,7 @@ export class HeartbeatService {
         renewUntil: run.renewUntil,
       },
     });
-    this.deadlines.wakeWithin(Math.min(run.leaseDeadline - monotonicNow(), this.limits.nextOf(run)));
+    this.deadlines.wakeWithin(Math.min(run.ownedUntil - monotonicNow(), this.limits.nextOf(run)));
   }
 
   forget(run: InFlightRun): void {
@@ -121,6 +126,8 @@ export class HeartbeatService {
         return this.failed(message.error, message.trouble);
       case 'recovered':
         return this.events.emit({ type: 'heartbeat.recovered' });
+      case 'no lifeline':
+        return this.events.emit({ type: 'fastFailover.unavailable' });
       // `start()` waits for these.
       case 'connected':
       case 'refused':
@@ -134,10 +141,13 @@ export class HeartbeatService {
     for (const news of this.thread.unheard()) this.hear(news);
     const now = monotonicNow();
     const held = this.runs.list().filter((run) => !run.leaseLost && !run.settled);
-    for (const run of held) if (run.leaseDeadline <= now) this.lose(run, run.renewUntil <= now ? 'ran too long' : 'expired');
+    for (const run of held) {
+      const loss = run.lossAt(now);
+      if (loss) this.lose(run, loss);
+    }
     const untilLimit = this.limits.check();
     const longest = this.runs.size === 0 ? LONGEST_TIMER_MS : LOOK_AGAIN_MS;
-    return Math.min(longest, untilLimit, ...held.filter((run) => run.leaseDeadline > now).map((run) => run.leaseDeadline - now));
+    return Math.min(longest, untilLimit, ...held.filter((run) => !run.leaseLost).map((run) => run.ownedUntil - now));
   }
 
   private lose(run: InFlightRun | undefined, cause: LeaseLoss): void {

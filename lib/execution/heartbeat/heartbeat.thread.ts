@@ -5,31 +5,54 @@ import { formatDuration } from '../../domain/duration.js';
 import { describeError } from '../../domain/runs/stored-error.js';
 import { monotonicNow } from '../../runtime/monotonic.js';
 import { Tables } from '../../store/tables.js';
-import type { FromThread, HeartbeatSetup, ToThread } from './heartbeat.messages.js';
+import { LifelineProof } from '../lifeline-proof.js';
+import { Failures } from './failures.js';
+import type { FromThread, HeartbeatSetup, ToThread, WatchedRun } from './heartbeat.messages.js';
 import { LeaseKeeper } from './lease-keeper.js';
+import { Lifeline } from './lifeline.js';
 import { MainLoopWatch } from './main-loop-watch.js';
 import { WakeUpEar } from './wake-up-ear.js';
 
 /** The heartbeat's thread: a handler that blocks the main thread can't keep this one from renewing its lease. */
-const { client, schema, port, watch, replaces } = workerData as HeartbeatSetup;
+const { client, schema, port, watch, replaces, lifeline: proof } = workerData as HeartbeatSetup;
 const tell = (message: FromThread) => port.postMessage(message);
 const tables = new Tables(schema);
 const ear = new WakeUpEar(tables.wakeUps, watch.instanceId, (wakeUps) => tell({ type: 'woken', wakeUps }), replaces);
-const keeper = new LeaseKeeper(client, tables, tell, ear);
+const failures = new Failures(tell);
+const keeper = new LeaseKeeper(client, tables, tell, ear, failures);
+const lifeline = proof && new Lifeline(client, tables, watch.instanceId, LifelineProof.on(proof), tell, failures);
 const mainLoop = new MainLoopWatch(watch.pulse, watch.blockedAfterMs, { blocked, unblocked });
 mainLoop.start();
-if (replaces) keeper.listen();
+if (replaces) {
+  keeper.listen();
+  lifeline?.mend();
+}
 
 port.on('message', (message: ToThread) => {
-  if (message.type === 'watch') keeper.watch(message.run);
-  else if (message.type === 'forget') keeper.forget(message.id, message.attempt);
+  if (message.type === 'watch') watchOver(message.run);
+  else if (message.type === 'forget') forget(message.id, message.attempt);
   else if (message.type === 'connect') void connect();
-  else if (message.type === 'credentials') keeper.changePassword(message.password);
+  else if (message.type === 'credentials') changePassword(message.password);
   else void stop().finally(() => port.close());
 });
 
+function watchOver(run: WatchedRun): void {
+  lifeline?.watch(run);
+  keeper.watch(run);
+}
+
+function forget(id: string, attempt: number): void {
+  keeper.forget(id, attempt);
+  lifeline?.forget({ id, attempt });
+}
+
+function changePassword(password: string): void {
+  keeper.changePassword(password);
+  lifeline?.changePassword(password);
+}
+
 async function connect(): Promise<void> {
-  await keeper.connect().then(
+  await Promise.all([keeper.connect(), lifeline?.connect()]).then(
     () => tell({ type: 'connected' }),
     (error: unknown) => tell({ type: 'refused', error: describeError(error), code: databaseTrouble(error)?.code ?? null }),
   );
@@ -38,7 +61,7 @@ async function connect(): Promise<void> {
 async function stop(): Promise<void> {
   ear.stop();
   await mainLoop.stop();
-  await keeper.stop();
+  await Promise.all([keeper.stop(), lifeline?.stop()]);
 }
 
 function blocked(forMs: number): void {

@@ -1,7 +1,5 @@
 import { Client } from 'pg';
-import { databaseTrouble } from '../../domain/database-trouble.js';
 import { LONGEST_TIMER_MS } from '../../domain/duration.js';
-import { describeError } from '../../domain/runs/stored-error.js';
 import { Loop } from '../../runtime/loop.js';
 import { monotonicNow } from '../../runtime/monotonic.js';
 import { retryDelay } from '../../runtime/retry-delay.js';
@@ -10,6 +8,7 @@ import { sessionOf } from '../../store/connection/pg-session.js';
 import { renewLeases, type RenewalAnswer } from '../../store/runs/renew-leases.js';
 import { OWN_TYPES, type ClientOptions } from '../../store/connection/client-config.js';
 import type { Tables } from '../../store/tables.js';
+import { Failures } from './failures.js';
 import type { FromThread, Renewal, WatchedRun } from './heartbeat.messages.js';
 import type { WakeUpEar } from './wake-up-ear.js';
 
@@ -43,8 +42,6 @@ interface Note {
 export class LeaseKeeper {
   private readonly watched = new Map<string, WatchedRun>();
   private client: Client | null = null;
-  /** What it failed with last, while it fails. */
-  private failing: string | null = null;
   /** How often in a row it could not listen. */
   private deaf = 0;
   private note: Note | null = null;
@@ -63,6 +60,7 @@ export class LeaseKeeper {
     private readonly tables: Tables,
     private readonly tell: (message: FromThread) => void,
     private readonly ear: WakeUpEar | null = null,
+    private readonly failures = new Failures(tell),
   ) {
     this.loop.start(LONGEST_TIMER_MS);
   }
@@ -171,18 +169,13 @@ export class LeaseKeeper {
     return this.passedOver ? Math.min(HELD_RETRY_MS, this.interval()) : this.interval();
   }
 
-  /** Told once, and again when it fails with something else: a password may have run out while the server was away. */
   private failed(error: unknown): void {
-    const trouble = databaseTrouble(error);
-    const kind = trouble?.kind ?? 'something else';
-    if (this.failing !== kind) this.tell({ type: 'failed', error: describeError(error), trouble });
-    this.failing = kind;
+    this.failures.failed('leases', error);
   }
 
   /** Only the database's answer says so: a beat without leases asks nothing. */
   private recovered(): void {
-    if (this.failing) this.tell({ type: 'recovered' });
-    this.failing = null;
+    this.failures.recovered('leases');
   }
 
   /** A renewal that comes back after the lease has ended here does not revive it: the handler was told to stop. */

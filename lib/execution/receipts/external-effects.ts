@@ -130,7 +130,8 @@ export class ExternalEffects {
 
   /** A process that was frozen after it had opened the receipt: the next attempt may be at it, so the call is not begun. */
   private isOver(run: InFlightRun): boolean {
-    if (!run.leaseLost && run.leaseDeadline <= monotonicNow()) this.runs.lose(run, 'expired');
+    const loss = run.leaseLost ? null : run.lossAt(monotonicNow());
+    if (loss) this.runs.lose(run, loss);
     return run.signal.aborted;
   }
 

@@ -18,6 +18,10 @@ export class JobInstance {
   @Column('timestamptz', { name: 'blocked_since', nullable: true })
   blockedSince!: Date | null;
 
+  /** The key of the advisory lock that it holds while it lives; null: it is judged by its leases. */
+  @Column('bigint', { nullable: true })
+  lifeline!: string | null;
+
   @Column('timestamptz', { name: 'started_at' })
   startedAt!: Date;
 

@@ -147,10 +147,11 @@ export class ReaperStore {
        )
        update ${jobRuns} run
        set    status = expired.becomes,
-              reason = case when expired.becomes = 'cancelled' then run.cancel_reason || '; ' else '' end || 'the lease of ' || run.claimed_by || ' ran out' || expired.besides,
+              reason = case when expired.becomes = 'cancelled' then run.cancel_reason || '; ' else '' end || coalesce(run.reason, 'the lease of ' || run.claimed_by || ' ran out') || expired.besides,
               error = jsonb_build_object(
                 'name', 'LeaseExpired',
-                'message', 'The lease of ' || run.claimed_by || ' ran out: its process died, was frozen, or lost the database, or it took longer than its maxRunTime.',
+                'message', case when run.reason is null then 'The lease of ' || run.claimed_by || ' ran out: its process died, was frozen, or lost the database, or it took longer than its maxRunTime.'
+                           else 'The lifeline of ' || run.claimed_by || ' was gone: its process died, or lost the database.' end,
                 'stack', null),
               finished_at = clock_timestamp(),
               next_attempt_at = case when expired.becomes = 'orphaned' then clock_timestamp() end
