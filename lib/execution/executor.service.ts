@@ -47,9 +47,9 @@ export class ExecutorService {
         return [];
       }
       this.runs.add(run);
-      this.heartbeat.watch(run);
       return [{ run, job }];
     });
+    this.heartbeat.watch(started.map(({ run }) => run));
     for (const { run, job } of started) {
       this.execute(run, job).catch((error: unknown) =>
         this.events.emit({ type: 'loop.failed', loop: `execution of ${run.id}`, error: describeError(error), failures: 1 }),

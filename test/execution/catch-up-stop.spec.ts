@@ -25,7 +25,7 @@ it('a stop waits for the one job that is being decided, not for all that were mi
   const time = new DatabaseTime();
   time.observe(Date.now(), monotonicNow());
   const options = { pollIntervalMs: 60_000 } as ResolvedSchedulerOptions;
-  const catchUps = new CatchUpService(options, { missed: () => missed } as unknown as Timelines, silentStore, time, new SchedulerEvents());
+  const catchUps = new CatchUpService(options, { due: () => ({ live: [], missed }) } as unknown as Timelines, silentStore, time, new SchedulerEvents());
   catchUps.start();
   await deciding;
   const stopped = catchUps.stop();

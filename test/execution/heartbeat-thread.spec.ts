@@ -75,7 +75,7 @@ describe('the heartbeat’s thread', () => {
     await starting;
     // A thread would have something to say about a lease: that there is no such table.
     const lease = { id: 'one', jobName: 'job', fireTime: new Date().toISOString(), attempt: 1, instanceId: 'me', leaseMs: 900 };
-    thread.post({ type: 'watch', run: { ...lease, renewEveryMs: 1, leaseDeadline: monotonicNow() + 900, renewUntil: Infinity } });
+    thread.post({ type: 'watch', runs: [{ ...lease, renewEveryMs: 1, leaseDeadline: monotonicNow() + 900, renewUntil: Infinity }] });
     await sleep(500);
     expect(heard).toEqual([]);
   });

@@ -119,7 +119,7 @@ describe('a heartbeat that can’t connect', () => {
     wire.cut();
     keeper.watch(aRun({ renewEveryMs: 10 }));
     await toldOf('failed');
-    keeper.forget('one', 1);
+    keeper.forget({ id: 'one', attempt: 1 });
     // Its next tries find no lease.
     await sleep(500);
     expect(told.map(({ type }) => type)).toEqual(['failed']);

@@ -39,12 +39,15 @@ export interface WatchedRun extends LeaseToRenew {
   readonly renewUntil: number;
 }
 
+/** An attempt whose lease is kept no more. */
+export type AttemptToForget = Pick<WatchedRun, 'id' | 'attempt'>;
+
 /** What the process tells its heartbeat thread. */
 export type ToThread =
   /** Asks for the first connection, before there is a lease to keep; answered by `connected` or `refused`. */
   | { readonly type: 'connect' }
-  | { readonly type: 'watch'; readonly run: WatchedRun }
-  | { readonly type: 'forget'; readonly id: string; readonly attempt: number }
+  | { readonly type: 'watch'; readonly runs: readonly WatchedRun[] }
+  | { readonly type: 'forget'; readonly runs: readonly AttemptToForget[] }
   /** The password, where it is made anew for each connection. */
   | { readonly type: 'credentials'; readonly password: string }
   /** Ends the connection and with it the thread. */

@@ -13,7 +13,7 @@ import { monotonicNow } from '../../runtime/monotonic.js';
 import type { ConnectionSettings } from '../../store/connection/client-config.js';
 import { SchedulerDatabase } from '../../store/scheduler-database.js';
 import { HeartbeatThread } from './heartbeat-thread.js';
-import type { FromThread } from './heartbeat.messages.js';
+import type { AttemptToForget, FromThread, WatchedRun } from './heartbeat.messages.js';
 import { InFlightRuns, type InFlightRun } from '../in-flight-runs.js';
 import { LostClaims } from '../lost-claims.js';
 import { Pulse } from './pulse.js';
@@ -32,6 +32,7 @@ export class HeartbeatService {
   private readonly thread: HeartbeatThread;
   private readonly deadlines: Loop;
   private readonly pulse = new Pulse();
+  private readonly forgotten: AttemptToForget[] = [];
 
   constructor(
     @Inject(SCHEDULER_OPTIONS) private readonly options: ResolvedSchedulerOptions,
@@ -56,7 +57,7 @@ export class HeartbeatService {
       ended: () => {
         this.wakeUps.areHeard = false;
       },
-      replaced: () => this.runs.list().forEach((run) => this.watch(run)),
+      replaced: () => this.watch(this.runs.list()),
     });
     this.deadlines = new Loop(async () => this.checkDeadlines(), {
       maxSleepMs: LONGEST_TIMER_MS,
@@ -74,28 +75,18 @@ export class HeartbeatService {
     this.lostClaims.start();
   }
 
-  /** Renews the run's lease until it is forgotten or lost. */
-  watch(run: InFlightRun): void {
-    const { jobName, fireTime, attempt, instanceId, leaseMs } = run.owned;
-    this.thread.post({
-      type: 'watch',
-      run: {
-        id: run.id,
-        jobName,
-        fireTime: fireTime.toISOString(),
-        attempt,
-        instanceId,
-        leaseMs,
-        renewEveryMs: run.job.renewEveryMs,
-        leaseDeadline: run.leaseDeadline,
-        renewUntil: run.renewUntil,
-      },
-    });
-    this.deadlines.wakeWithin(Math.min(run.ownedUntil - monotonicNow(), this.limits.nextOf(run)));
+  /** Renews the runs' leases until they are forgotten or lost. The thread knows of them before their handlers begin. */
+  watch(runs: readonly InFlightRun[]): void {
+    if (runs.length === 0) return;
+    this.thread.post({ type: 'watch', runs: runs.map(watched) });
+    const now = monotonicNow();
+    this.deadlines.wakeWithin(Math.min(...runs.map((run) => Math.min(run.ownedUntil - now, this.limits.nextOf(run)))));
   }
 
-  forget(run: InFlightRun): void {
-    this.thread.post({ type: 'forget', id: run.id, attempt: run.owned.attempt });
+  /** The thread is told of all that end in one turn of the event loop at once. */
+  forget({ id, owned: { attempt } }: InFlightRun): void {
+    if (this.forgotten.length === 0) setImmediate(() => this.thread.post({ type: 'forget', runs: this.forgotten.splice(0) }));
+    this.forgotten.push({ id, attempt });
   }
 
   /** Ends the thread. Nothing renews a lease any more, so it comes last. */
@@ -170,6 +161,22 @@ export class HeartbeatService {
   private get settings(): ConnectionSettings {
     return this.database.settings('nestjs-distributed-cron heartbeat');
   }
+}
+
+/** As it crosses to the thread. */
+function watched(run: InFlightRun): WatchedRun {
+  const { jobName, fireTime, attempt, instanceId, leaseMs } = run.owned;
+  return {
+    id: run.id,
+    jobName,
+    fireTime: fireTime.toISOString(),
+    attempt,
+    instanceId,
+    leaseMs,
+    renewEveryMs: run.job.renewEveryMs,
+    leaseDeadline: run.leaseDeadline,
+    renewUntil: run.renewUntil,
+  };
 }
 
 /** The pools have connected with the same settings, so what differs is said: functions can't cross to a thread. */

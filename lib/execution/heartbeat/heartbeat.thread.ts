@@ -7,7 +7,7 @@ import { monotonicNow } from '../../runtime/monotonic.js';
 import { Tables } from '../../store/tables.js';
 import { LifelineProof } from '../lifeline-proof.js';
 import { Failures } from './failures.js';
-import type { FromThread, HeartbeatSetup, ToThread, WatchedRun } from './heartbeat.messages.js';
+import type { AttemptToForget, FromThread, HeartbeatSetup, ToThread, WatchedRun } from './heartbeat.messages.js';
 import { LeaseKeeper } from './lease-keeper.js';
 import { Lifeline } from './lifeline.js';
 import { MainLoopWatch } from './main-loop-watch.js';
@@ -29,8 +29,8 @@ if (replaces) {
 }
 
 port.on('message', (message: ToThread) => {
-  if (message.type === 'watch') watchOver(message.run);
-  else if (message.type === 'forget') forget(message.id, message.attempt);
+  if (message.type === 'watch') message.runs.forEach(watchOver);
+  else if (message.type === 'forget') message.runs.forEach(forget);
   else if (message.type === 'connect') void connect();
   else if (message.type === 'credentials') changePassword(message.password);
   else void stop().finally(() => port.close());
@@ -41,9 +41,9 @@ function watchOver(run: WatchedRun): void {
   keeper.watch(run);
 }
 
-function forget(id: string, attempt: number): void {
-  keeper.forget(id, attempt);
-  lifeline?.forget({ id, attempt });
+function forget(run: AttemptToForget): void {
+  keeper.forget(run);
+  lifeline?.forget(run);
 }
 
 function changePassword(password: string): void {

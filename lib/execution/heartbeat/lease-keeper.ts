@@ -9,7 +9,7 @@ import { renewLeases, type RenewalAnswer } from '../../store/runs/renew-leases.j
 import { OWN_TYPES, type ClientOptions } from '../../store/connection/client-config.js';
 import type { Tables } from '../../store/tables.js';
 import { Failures } from './failures.js';
-import type { FromThread, Renewal, WatchedRun } from './heartbeat.messages.js';
+import type { AttemptToForget, FromThread, Renewal, WatchedRun } from './heartbeat.messages.js';
 import type { WakeUpEar } from './wake-up-ear.js';
 
 /** Longest wait before another try when a beat failed: several fit into the shortest lease. */
@@ -82,7 +82,7 @@ export class LeaseKeeper {
     this.loop.wakeWithin(run.renewEveryMs);
   }
 
-  forget(id: string, attempt: number): void {
+  forget({ id, attempt }: AttemptToForget): void {
     if (this.watched.get(id)?.attempt === attempt) this.watched.delete(id);
   }
 

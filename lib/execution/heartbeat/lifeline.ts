@@ -10,7 +10,7 @@ import { announceLifeline, holdLifeline, proveLifeline } from '../../store/jobs/
 import type { Tables } from '../../store/tables.js';
 import type { LifelineProof } from '../lifeline-proof.js';
 import type { Failures } from './failures.js';
-import type { FromThread, WatchedRun } from './heartbeat.messages.js';
+import type { AttemptToForget, FromThread } from './heartbeat.messages.js';
 
 /** An answer is not waited for longer than this, in milliseconds: with another connection there is still time to prove it. */
 const PATIENCE_MS = 400;
@@ -70,12 +70,12 @@ export class Lifeline {
     this.loop.wake();
   }
 
-  watch({ id, attempt }: Pick<WatchedRun, 'id' | 'attempt'>): void {
+  watch({ id, attempt }: AttemptToForget): void {
     this.inFlight.add(`${id}#${attempt}`);
     if (this.inFlight.size === 1) this.loop.wakeWithin(FIRST_PROOF_AFTER_MS);
   }
 
-  forget({ id, attempt }: Pick<WatchedRun, 'id' | 'attempt'>): void {
+  forget({ id, attempt }: AttemptToForget): void {
     this.inFlight.delete(`${id}#${attempt}`);
   }
 
