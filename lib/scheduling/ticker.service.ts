@@ -104,7 +104,7 @@ export class TickerService {
     const due = this.keptAt(now) ?? this.look(now);
     const early = await this.claim(due);
     const isLeft = due.agenda.isLeft;
-    this.kept = isLeft && !early ? due : null;
+    this.kept = isLeft && this.room === 0 && !early ? due : null;
     this.undecided = isLeft || due.heldBack;
     const open = this.undecided || due.yieldedUntil < Infinity;
     // Only here are the next fire times computed: what was claimed has started.
@@ -115,7 +115,7 @@ export class TickerService {
 
   private keptAt(now: number): Due | null {
     const { kept } = this;
-    return kept && now < Math.min(kept.lookedAt + KEPT_FOR_MS, kept.yieldedUntil) ? kept : null;
+    return kept && now < Math.min(kept.lookedAt + KEPT_FOR_MS, kept.yieldedUntil, kept.nextDueAt ?? -Infinity) ? kept : null;
   }
 
   private look(now: number): Due {

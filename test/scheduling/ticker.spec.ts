@@ -213,6 +213,24 @@ describe('a tick', () => {
     expect(await bench.tick(at('10:01:04.900'))).toBe(100);
   });
 
+  it('a live fire is on time while there is no room for what is due before it, once there is', async () => {
+    bench = new Bench([aJob('a', '* * * * *'), aJob('b', '* * * * *'), aJob('next', '5 1 10 * * *')], at('10:00:00'), 1);
+    expect(await bench.tick(at('10:01:04.900'))).toBe(100);
+    bench.end();
+    await bench.tick(at('10:01:04.950'));
+    bench.end();
+    await bench.tick(at('10:01:05'));
+    expect(bench.asked.at(-1)).toEqual(['next 10:01:05']);
+  });
+
+  it('claims what comes due a moment after something that waits for its turn', async () => {
+    bench = new Bench([aJob('stuck', '* * * * *'), aJob('other', '5 1 10 * * *')], at('10:00:00'));
+    bench.answer = ({ job }) => (job.name === 'stuck' ? 'waiting' : 'claimed');
+    await bench.tick(at('10:01:04.900'));
+    await bench.tick(at('10:01:05'));
+    expect(bench.asked.flat()).toContain('other 10:01:05');
+  });
+
   it('trap 19: a live fire is on time while missed occurrences of another job are decided', async () => {
     bench = new Bench([MINUTELY], at('09:00:00'));
     bench.timelines.set(new JobTimeline(aJob('live', '* * * * *'), at('10:00:00')));
