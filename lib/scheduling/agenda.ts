@@ -21,7 +21,7 @@ export class Agenda {
 
   /** Something is left to be tried. */
   get isLeft(): boolean {
-    return this.later.length > 0 || this.first !== undefined;
+    return this.first !== undefined || this.later.some(this.isOpen);
   }
 
   /** The next to be tried in this pass. */
@@ -48,11 +48,9 @@ export class Agenda {
     return taken;
   }
 
-  /** Of what is left in this pass. */
+  /** What is left in this pass. */
   rest(): Candidate[] {
-    const rest = this.take(Infinity);
-    this.next -= rest.length;
-    return rest;
+    return this.candidates.slice(this.next).filter((candidate) => this.isOpen(candidate) && !this.stuck.has(candidate.job.name));
   }
 
   /** What was taken of these jobs is to be tried again in the next pass, and what follows of them not before. */
