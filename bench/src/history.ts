@@ -17,7 +17,12 @@ export const history: Benchmark = {
   async run({ quick, samples }: Effort): Promise<Figure[]> {
     return onServer(async (url) => {
       const rounds = String(quick ? 2 : 20 * samples);
-      const measured = () => inFreshProcess<HistorySample>('history.sample.js', url, rounds);
+      const measured = async () => {
+        const sample = await inFreshProcess<HistorySample>('history.sample.js', url, rounds);
+        // Their leases would end in another sample, whose reaper had more to do.
+        await onConnection(url, (client) => client.query(`update job_runs set status = 'done', finished_at = now() where status = 'running'`));
+        return sample;
+      };
       // The first makes the tables, and is cold.
       await measured();
       await onConnection(url, makeMonths);

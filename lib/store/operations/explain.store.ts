@@ -70,17 +70,18 @@ export class ExplainStore {
 
   /** The row of its own before a gap that covers it. */
   private async row({ jobName, fireTime }: RunKey): Promise<ExplainedRow | null> {
+    const { jobRuns } = this.database.tables;
     const [row] = await this.query<FoundRow>(
       `select fire_time as "fireTime", status, trigger, reason, claimed_by as "claimedBy", attempt, started_at as "startedAt", finished_at as "finishedAt",
               error, earlier_attempts as "earlierAttempts", lease_until as "leaseUntil", next_attempt_at as "nextAttemptAt",
               requested_by as "requestedBy", cancel_requested_at as "cancelRequestedAt", gap_from as "gapFrom", gap_count as "gapCount",
               left(checkpoint::text, ${SHOWN_OF_CHECKPOINT}) || case when length(checkpoint::text) > ${SHOWN_OF_CHECKPOINT} then '…' else '' end as checkpoint,
               pages as "pageCount"
-       from   ${this.database.tables.jobRuns}
+       from   ${jobRuns}
        where  job_name = $1
-       and   (fire_time = $2 or gap_from <= $2 and fire_time > $2)
-       order  by fire_time
-       limit  1`,
+       and    fire_time = coalesce(
+               (select own.fire_time from ${jobRuns} own where own.job_name = $1 and own.fire_time = $2),
+               (select min(gap.fire_time) from ${jobRuns} gap where gap.job_name = $1 and gap.gap_from is not null and gap.gap_from <= $2 and gap.fire_time > $2))`,
       [jobName, fireTime.toISOString()],
     );
     if (!row) return null;
@@ -121,11 +122,18 @@ export class ExplainStore {
          and    run.fire_time = $2
        )
        select other.fire_time, other.status = 'skipped' as skipped
-       from   ${jobRuns} other
-       where  other.job_name = $1
-       and    other.fire_time <> $2
-       and    other.fire_time < (select max(ended) from own)
-       and   (other.fire_time > (select min(began) from own) - interval '${DUE_BEFORE}' or other.status in ('running', 'fanned_out'))
+       from  (select *
+              from   ${jobRuns}
+              where  job_name = $1
+              and    fire_time > (select min(began) from own) - interval '${DUE_BEFORE}'
+              and    fire_time < (select max(ended) from own)
+              union  all
+              select *
+              from   ${jobRuns}
+              where  job_name = $1
+              and    fire_time <= (select min(began) from own) - interval '${DUE_BEFORE}'
+              and    status in ('running', 'fanned_out')) other
+       where  other.fire_time <> $2
        and    exists (select 1
                       from   own
                       cross  join lateral ${timesOf('other')} its
