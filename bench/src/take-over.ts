@@ -22,6 +22,10 @@ const FAST_ROUNDS = 12;
 const STATEMENTS_REACH = 20;
 const COUNTED_FOR_MS = 20_000;
 
+/** When the job comes due, in seconds from the start of the fleet. */
+const CHANCES = [8, 40];
+const QUICK_CHANCES = [5, 15];
+
 /** Handlers here never end, and nobody waits for them. */
 const AT_ONCE = { shutdownTimeout: 0 };
 
@@ -40,12 +44,12 @@ export const takeOver: Benchmark = {
 
   async run({ quick }: Effort): Promise<Figure[]> {
     const figures: Figure[] = [];
-    const period = quick ? 10 : 30;
+    const chances = quick ? QUICK_CHANCES : CHANCES;
     for (const [leaseMs, rounds] of quick ? QUICK_LEASES : LEASES) {
-      const value = await slowest(rounds, async () => (await once(period, leaseMs)).afterLease);
+      const value = await slowest(rounds, async () => (await once(chances, leaseMs)).afterLease);
       figures.push({ name: `take-over.after-lease-${leaseMs / 1_000}s`, value, unit: 'ms', floor: 0, reach: REACH_MS });
     }
-    const value = await slowest(quick ? 1 : FAST_ROUNDS, async () => (await once(period, FAST_LEASE_MS, { fastFailover: true })).afterKill);
+    const value = await slowest(quick ? 1 : FAST_ROUNDS, async () => (await once(chances, FAST_LEASE_MS, { fastFailover: true })).afterKill);
     figures.push({ name: `take-over.fast-${FAST_LEASE_MS / 1_000}s`, value, unit: 'ms', floor: 0, reach: FAST_REACH_MS });
     if (quick) return figures;
     const [statements, without] = [await statementsBesides({ fastFailover: true }), await statementsBesides()];
@@ -60,10 +64,10 @@ async function slowest(rounds: number, measure: () => Promise<number>): Promise<
   return most;
 }
 
-async function once(period: number, leaseMs: number, scheduler: Settings = {}): Promise<TakeOver> {
+async function once(chances: readonly number[], leaseMs: number, scheduler: Settings = {}): Promise<TakeOver> {
   return onServer(async (url) => {
     const renewEvery = Math.floor(leaseMs / 3);
-    const jobs = [{ name: 'long', expression: every(period), options: { lease: leaseMs, renewEvery, overlap: 'forbid' as const, missed: 'skip' as const } }];
+    const jobs = [{ name: 'long', expression: soon(chances), options: { lease: leaseMs, renewEvery, overlap: 'forbid' as const, missed: 'skip' as const } }];
     const fleet = await Fleet.start(3, { url, jobs, handlerMs: 10 * leaseMs, scheduler: { ...scheduler, ...AT_ONCE } });
     try {
       const { owner, start } = await running(fleet);
@@ -85,7 +89,7 @@ async function once(period: number, leaseMs: number, scheduler: Settings = {}): 
 /** Of all three replicas, while one run goes on. */
 async function statementsBesides(scheduler: Settings = {}): Promise<number> {
   return onServer(async (url) => {
-    const fleet = await Fleet.start(3, { url, jobs: [{ name: 'long', expression: every(30) }], handlerMs: 3_600_000, scheduler: { ...scheduler, ...AT_ONCE } });
+    const fleet = await Fleet.start(3, { url, jobs: [{ name: 'long', expression: soon(CHANCES) }], handlerMs: 3_600_000, scheduler: { ...scheduler, ...AT_ONCE } });
     try {
       const { start } = await running(fleet);
       // Away from what comes due meanwhile.
@@ -115,10 +119,15 @@ async function leaseOf(url: string): Promise<number> {
   });
 }
 
-/** Seldom enough that nothing else of the job comes due while its run is taken over: that might start in its place. */
-function every(seconds: number): string {
-  const first = (new Date().getUTCSeconds() + 6) % seconds;
-  return `${first}/${seconds} * * * * *`;
+/**
+ * Twice, should the fleet take long to start, and then not for most of an hour: what comes due in the moment in which a lease
+ * ends may start in place of the run that was orphaned.
+ * @param seconds from now
+ */
+function soon(seconds: readonly number[]): string {
+  const times = seconds.map((later) => new Date(Date.now() + later * 1_000));
+  const each = (part: (time: Date) => number) => [...new Set(times.map(part))].sort((one, other) => one - other).join();
+  return `${each((time) => time.getUTCSeconds())} ${each((time) => time.getUTCMinutes())} * * * *`;
 }
 
 async function running(fleet: Fleet): Promise<{ owner: number; start: Start }> {
