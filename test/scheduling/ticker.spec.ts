@@ -365,4 +365,19 @@ describe('what is another instance’s to try', () => {
     await bench.tick(at('10:02:01'));
     expect(bench.asked.flat()).toContain(`${others[0]} 10:01:00`);
   });
+
+  it('G1: asks once for each of several late occurrences that wait for a place of their group, or one run would begin twice', async () => {
+    bench = new Bench(jobs, at('10:00:00'), mine.length);
+    bench.order.hear(['A', 'B']);
+    const waits = mine[0]!;
+    bench.timelines.set(new JobTimeline(aJob(waits, '0,20,40 * * * * *', { overlap: 'allow', concurrencyGroup: { name: 'full', limit: 3 } }), at('10:00:00')));
+    for (const name of others.slice(1)) bench.decided.add(`${name} 10:01:00`);
+    bench.answer = ({ job }) => (job.name === waits ? 'waiting' : 'claimed');
+    await bench.tick(at('10:01:00') + 20);
+    expect(bench.asked.at(-1)).toEqual([`${others[0]} 10:01:00`]);
+    bench.answer = () => 'claimed';
+    bench.end();
+    await bench.tick(at('10:01:00') + 270);
+    expect(bench.asked.at(-1)).toEqual([`${waits} 10:00:20`, `${waits} 10:00:40`, `${waits} 10:01:00`]);
+  });
 });
