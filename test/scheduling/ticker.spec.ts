@@ -211,6 +211,23 @@ describe('a tick', () => {
     bench.answer = ({ job }) => (job.name === 'stuck' ? 'waiting' : 'claimed');
     expect(await bench.tick(at('10:01:00'))).toBe(250);
     expect(await bench.tick(at('10:01:04.900'))).toBe(100);
+    await bench.tick(at('10:01:05'));
+    expect(bench.asked.flat()).toContain('other 10:01:05');
+  });
+
+  it('a live fire is on time when a place gets free just then, whatever there was no room for', async () => {
+    bench = new Bench([aJob('late', '* * * * * *', { lateAfterMs: 600_000 }), aJob('other', '5 1 10 * * *')], at('10:00:00'), 2);
+    await bench.tick(at('10:01:04.900'));
+    bench.end();
+    await bench.tick(at('10:01:05'));
+    expect(bench.asked.at(-1)).toContain('other 10:01:05');
+  });
+
+  it('does not run hot while something else comes due, and there is no room for it either', async () => {
+    bench = new Bench([aJob('a', '* * * * *'), aJob('b', '* * * * *'), aJob('c', '1 1 10 * * *')], at('10:00:00'), 1);
+    await bench.tick(at('10:01:00'));
+    expect(await bench.tick(at('10:01:00.900'))).toBe(100);
+    expect(await bench.tick(at('10:01:01'))).toBe(250);
   });
 
   it('trap 19: a live fire is on time while missed occurrences of another job are decided', async () => {
