@@ -16,6 +16,7 @@ export const createJobInstances = (schema?: string) =>
           alive_until timestamptz not null,
           blocked_since timestamptz,
           lifeline    bigint,
+          declares    bigint      not null default 0,
           constraint job_instances_pkey primary key (id)
         ) with (fillfactor = 50)`);
     }

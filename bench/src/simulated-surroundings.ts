@@ -49,7 +49,7 @@ export function fakedStores(id: string, { time, database, company, roundTripMs, 
     database.end(run);
     return { kind: 'written', end: { status: 'done', reason: null } } as const;
   };
-  const looked = () => ({ databaseNow: time.date, present: true, company, backfilling: false, jobs: [], cancels: [], flagsOff: [] });
+  const looked = () => ({ databaseNow: time.date, present: true, company, peers: company, backfilling: false, jobs: [], cancels: [], flagsOff: [] });
   const outlook = () => ({ databaseNow: time.date, nextExpiry: database.nextExpiry, nextAttempt: null, removedWait: false, strays: false });
   return [
     { provide: ClaimStore, useValue: { claimDue: (due: readonly DueOccurrence[]) => overTheWire(() => database.claim(due, id)), withRow: (keys: readonly RunKey[]) => overTheWire(() => database.look(keys, id)) } },

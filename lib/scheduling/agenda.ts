@@ -48,9 +48,9 @@ export class Agenda {
     return taken;
   }
 
-  /** What is left in this pass. */
+  /** What is left in this pass: a look, which takes nothing out. */
   rest(): Candidate[] {
-    return this.candidates.slice(this.next).filter((candidate) => this.isOpen(candidate) && !this.stuck.has(candidate.job.name));
+    return this.candidates.slice(this.next).filter((candidate) => !this.stuck.has(candidate.job.name) && this.isOpen(candidate));
   }
 
   /** What was taken of these jobs is to be tried again in the next pass, and what follows of them not before. */

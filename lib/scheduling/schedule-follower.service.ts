@@ -89,7 +89,7 @@ export class ScheduleFollower {
   async follow(): Promise<number> {
     const sentAt = monotonicNow();
     const doubtful = [...this.doubtful];
-    const { databaseNow, present, company, backfilling, jobs, ...asked } = await this.schedules.lookIn(this.presence.facts, this.seen, doubtful, this.cancellations.flags);
+    const { databaseNow, present, company, peers, backfilling, jobs, ...asked } = await this.schedules.lookIn(this.presence.facts, this.seen, doubtful, this.cancellations.flags);
     this.time.observe(databaseNow, sentAt);
     this.cancellations.apply(asked);
     if (backfilling) this.backfills.wake();
@@ -97,7 +97,7 @@ export class ScheduleFollower {
     this.take(jobs);
     await this.restore(doubtful.filter((name) => !jobs.some((stored) => stored.name === name)));
     for (const name of doubtful) this.doubtful.delete(name);
-    this.order.hear(company);
+    this.order.hear(peers);
     const there = company.join(' ');
     await this.takeOverFrom(there);
     await this.unregistered.look(there);

@@ -90,6 +90,7 @@ export class TickerService {
 
   /** A job has another schedule than before. */
   wake(): void {
+    this.kept = null;
     this.loop.wake();
   }
 
@@ -109,13 +110,18 @@ export class TickerService {
     const open = this.undecided || due.yieldedUntil < Infinity;
     // Only here are the next fire times computed: what was claimed has started.
     due.nextDueAt ??= open && !early ? this.timelines.nextDueAfter(now) : this.timelines.nextDueAt;
-    const untilDue = Math.max(LEAST_SLEEP_MS, Math.min(due.nextDueAt, due.yieldedUntil) - this.time.now());
+    let next = Math.min(due.nextDueAt, due.yieldedUntil);
+    // It has come due while there was no room for it, either.
+    if (next <= now && due === this.kept) next = this.timelines.nextDueAfter(now);
+    const untilDue = Math.max(LEAST_SLEEP_MS, next - this.time.now());
     return this.undecided ? Math.min(LOOK_AGAIN_MS, untilDue) : untilDue;
   }
 
+  /** What was kept, unless there is room by now and something else to be tried besides. */
   private keptAt(now: number): Due | null {
     const { kept } = this;
-    return kept && now < Math.min(kept.lookedAt + KEPT_FOR_MS, kept.yieldedUntil, kept.nextDueAt ?? -Infinity) ? kept : null;
+    if (!kept || now >= kept.lookedAt + KEPT_FOR_MS) return null;
+    return this.room === 0 || now < Math.min(kept.nextDueAt ?? Infinity, kept.yieldedUntil) ? kept : null;
   }
 
   private look(now: number): Due {

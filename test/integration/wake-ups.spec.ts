@@ -13,6 +13,7 @@ import {
   type DistributedCronOptions,
   type DistributedSchedulerOptions,
 } from '../../lib/index.js';
+import { INSTANCE_ID } from '../../lib/distributed-scheduler.tokens.js';
 import { ClaimOrder } from '../../lib/scheduling/claim-order.js';
 import { runCommand } from '../../lib/cli/run-command.js';
 import { wakeUpChannel } from '../../lib/store/wake-up-channel.js';
@@ -75,6 +76,15 @@ describe('what is done on one instance is seen at once on another', () => {
     await company(2);
     await second.close();
     await company(1);
+  });
+
+  it('that it is there, which is of no concern to whoever declares other jobs: what those run is left to nobody', async () => {
+    const first = await replica({ name: 'import' });
+    const heard = jest.spyOn(first.get(ClaimOrder, { strict: false }), 'hear');
+    const second = await replica();
+    await eventually('a look', async () => heard.mock.calls.length > 0);
+    expect(heard.mock.lastCall?.[0]).toEqual([first.get(INSTANCE_ID, { strict: false })]);
+    await second.close();
   });
 
   it('a run that somebody asks for', async () => {

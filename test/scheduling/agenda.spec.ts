@@ -20,6 +20,15 @@ describe('an agenda', () => {
     expect(agenda.take(Infinity).map(nameOf)).toEqual(rest);
   });
 
+  it('leaves for the next pass, once, what follows of a job that could not be decided', () => {
+    const agenda = new Agenda(CANDIDATES.slice(0, 6), () => true);
+    agenda.putBack(agenda.take(1), new Set(['a']));
+    expect(agenda.rest().map(nameOf)).toEqual(['b0', 'c0', 'd0', 'b1']);
+    expect(agenda.take(9).map(nameOf)).toEqual(['b0', 'c0', 'd0', 'b1']);
+    agenda.startPass();
+    expect(agenda.take(9).map(nameOf)).toEqual(['a0', 'a1']);
+  });
+
   it('gives out everything that is open once, or again after it was put back; of a job nothing behind what is put back', () => {
     const step = fc.record({ take: fc.integer({ min: 1, max: 5 }), stuck: fc.subarray(JOBS.map(({ name }) => name)), closed: fc.subarray(CANDIDATES.map(nameOf)), look: fc.boolean() });
     fc.assert(

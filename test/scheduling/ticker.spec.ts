@@ -211,6 +211,23 @@ describe('a tick', () => {
     bench.answer = ({ job }) => (job.name === 'stuck' ? 'waiting' : 'claimed');
     expect(await bench.tick(at('10:01:00'))).toBe(250);
     expect(await bench.tick(at('10:01:04.900'))).toBe(100);
+    await bench.tick(at('10:01:05'));
+    expect(bench.asked.flat()).toContain('other 10:01:05');
+  });
+
+  it('a live fire is on time when a place gets free just then, whatever there was no room for', async () => {
+    bench = new Bench([aJob('late', '* * * * * *', { lateAfterMs: 600_000 }), aJob('other', '5 1 10 * * *')], at('10:00:00'), 2);
+    await bench.tick(at('10:01:04.900'));
+    bench.end();
+    await bench.tick(at('10:01:05'));
+    expect(bench.asked.at(-1)).toContain('other 10:01:05');
+  });
+
+  it('does not run hot while something else comes due, and there is no room for it either', async () => {
+    bench = new Bench([aJob('a', '* * * * *'), aJob('b', '* * * * *'), aJob('c', '1 1 10 * * *')], at('10:00:00'), 1);
+    await bench.tick(at('10:01:00'));
+    expect(await bench.tick(at('10:01:00.900'))).toBe(100);
+    expect(await bench.tick(at('10:01:01'))).toBe(250);
   });
 
   it('a live fire is on time while there is no room for what is due before it, once there is', async () => {
@@ -382,5 +399,20 @@ describe('what is another instance’s to try', () => {
     bench.decided.add(`${others[0]} 10:02:00`);
     await bench.tick(at('10:02:01'));
     expect(bench.asked.flat()).toContain(`${others[0]} 10:01:00`);
+  });
+
+  it('G1: asks once for each of several late occurrences that wait for a place of their group, or one run would begin twice', async () => {
+    bench = new Bench(jobs, at('10:00:00'), mine.length);
+    bench.order.hear(['A', 'B']);
+    const waits = mine[0]!;
+    bench.timelines.set(new JobTimeline(aJob(waits, '0,20,40 * * * * *', { overlap: 'allow', concurrencyGroup: { name: 'full', limit: 3 } }), at('10:00:00')));
+    for (const name of others.slice(1)) bench.decided.add(`${name} 10:01:00`);
+    bench.answer = ({ job }) => (job.name === waits ? 'waiting' : 'claimed');
+    await bench.tick(at('10:01:00') + 20);
+    expect(bench.asked.at(-1)).toEqual([`${others[0]} 10:01:00`]);
+    bench.answer = () => 'claimed';
+    bench.end();
+    await bench.tick(at('10:01:00') + 270);
+    expect(bench.asked.at(-1)).toEqual([`${waits} 10:00:20`, `${waits} 10:00:40`, `${waits} 10:01:00`]);
   });
 });

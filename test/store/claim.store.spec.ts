@@ -41,6 +41,13 @@ describe('claiming what is due', () => {
     await expect(stores.test.query(insert, [job, secondsAgo(1)])).rejects.toMatchObject({ code: '23505' });
   });
 
+  it('G1 claims once what a batch names twice, or its instance would run it twice', async () => {
+    const job = newJob();
+    const allowed = due(job, secondsAgo(1), { overlap: 'allow' });
+    expect(await verdicts([allowed, allowed])).toEqual(['claimed']);
+    expect(await rowsOf(job)).toHaveLength(1);
+  });
+
   it('G2 refuses what is not due by the database’s clock, and leaves no row', async () => {
     const job = newJob();
     expect(await verdicts([due(job, secondsAgo(-600))])).toEqual(['early']);

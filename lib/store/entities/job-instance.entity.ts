@@ -22,6 +22,10 @@ export class JobInstance {
   @Column('bigint', { nullable: true })
   lifeline!: string | null;
 
+  /** A number for the names in `jobs` and `handlers` together: the same where they are the same. */
+  @Column('bigint')
+  declares!: string;
+
   @Column('timestamptz', { name: 'started_at' })
   startedAt!: Date;
 

@@ -1,3 +1,4 @@
+import { numberOfNames } from '../../domain/declared-names.js';
 import type { JobDefinition } from '../../domain/job-definition.js';
 import { queryOn, type Query } from '../connection/query.js';
 import { declaredSchedule } from './schedule-as-declared.js';
@@ -14,6 +15,11 @@ export interface Presence {
   readonly jobs: readonly JobDefinition[];
   /** The handlers it has for jobs made at run time. */
   readonly handlers: readonly string[];
+}
+
+/** See `JobInstance.declares`. */
+export function declaredNumber({ jobs, handlers }: Presence): number {
+  return numberOfNames(jobs.map(({ name }) => name), handlers);
 }
 
 /** A job that no live instance can run. */
@@ -40,16 +46,18 @@ export class JobInstanceStore {
   }
 
   /** The others look at once, for with every one that comes other jobs are theirs. @param query of the transaction in which it is to be seen */
-  async announce({ instanceId, aliveMs, jobs, handlers }: Presence, query = this.query): Promise<void> {
+  async announce(presence: Presence, query = this.query): Promise<void> {
+    const { instanceId, aliveMs, jobs, handlers } = presence;
     const { tables } = this.database;
     const { jobInstances } = tables;
     await query(`delete from ${jobInstances} where alive_until < clock_timestamp() - interval '${FORGOTTEN_AFTER}'`);
     await query(
-      `insert into ${jobInstances} (id, jobs, handlers, alive_until)
-       values ($1, $2, $3, clock_timestamp() + $4 * interval '1 millisecond')
+      `insert into ${jobInstances} (id, jobs, handlers, declares, alive_until)
+       values ($1, $2, $3, $5, clock_timestamp() + $4 * interval '1 millisecond')
        on     conflict (id) do update
        set    jobs = excluded.jobs,
               handlers = excluded.handlers,
+              declares = excluded.declares,
               alive_until = excluded.alive_until
        returning ${wakingUp(tables, 'jobs')}`,
       [
@@ -57,6 +65,7 @@ export class JobInstanceStore {
         JSON.stringify(Object.fromEntries(jobs.map(({ name, schedule }) => [name, declaredSchedule(schedule)]))),
         JSON.stringify(handlers),
         aliveMs,
+        declaredNumber(presence),
       ],
     );
   }

@@ -1,6 +1,6 @@
 import type { JobDefinition } from '../../domain/job-definition.js';
 import { askedToStop, readAskedToStop, type AskedToStopRow } from '../runs/asked-to-stop.js';
-import type { JobInstanceStore, Presence } from './job-instance.store.js';
+import { declaredNumber, type JobInstanceStore, type Presence } from './job-instance.store.js';
 import { NO_HOLDS } from './joined-holds.js';
 import { queryOn, type Query } from '../connection/query.js';
 import { changingSchedules } from './schedule-changes.js';
@@ -120,7 +120,7 @@ export class JobScheduleStore {
    * @param doubtful jobs to be looked at whatever their revision: a person may have changed their rows
    * @param flags those that are asked for
    */
-  async lookIn({ instanceId, aliveMs }: Presence, seen: number, doubtful: readonly string[] = [], flags: readonly string[] = []): Promise<SeenChanges> {
+  async lookIn(presence: Presence, seen: number, doubtful: readonly string[] = [], flags: readonly string[] = []): Promise<SeenChanges> {
     const { jobSchedule, jobInstances, jobBackfills } = this.database.tables;
     const rows = await this.query<Partial<StoredJobRow> & SeenRow>(
       `with me as (
@@ -135,18 +135,23 @@ export class JobScheduleStore {
              (select array_agg(id order by id)
               from   ${jobInstances}
               where  alive_until > clock_timestamp()) as company,
+             (select array_agg(id order by id)
+              from   ${jobInstances}
+              where  alive_until > clock_timestamp()
+              and    declares = $6) as peers,
               exists (select from ${jobBackfills} where finished_at is null and cancelled_at is null) as backfilling,
              ${askedToStop(this.database.tables, '$1', '$5::text[]')},
               changed.*
        from  (select) as always
        left   join (select ${STORED_JOB_COLUMNS} from ${jobSchedule} where revision > $3 or name = any ($4::text[])) changed on true`,
-      [instanceId, aliveMs, seen, doubtful, flags],
+      [presence.instanceId, presence.aliveMs, seen, doubtful, flags, declaredNumber(presence)],
     );
-    const { now, present, company, backfilling } = rows[0]!;
+    const { now, present, company, peers, backfilling } = rows[0]!;
     return {
       databaseNow: now,
       present,
       company: company ?? [],
+      peers: peers ?? [],
       backfilling,
       jobs: rows.flatMap((row) => (isThere(row) ? [storedJob(row)] : [])),
       ...readAskedToStop(rows[0]!),
@@ -191,6 +196,7 @@ interface SeenRow extends AskedToStopRow {
   now: Date;
   present: boolean;
   company: string[] | null;
+  peers: string[] | null;
   backfilling: boolean;
 }
 

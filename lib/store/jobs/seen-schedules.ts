@@ -22,6 +22,8 @@ export interface SeenChanges extends SeenSchedules, AskedToStop {
   readonly present: boolean;
   /** The ids of the instances that are there, in their order. */
   readonly company: readonly string[];
+  /** Those of them that declare the same jobs and handlers. */
+  readonly peers: readonly string[];
   /** There is a backfill to be fed. */
   readonly backfilling: boolean;
 }

@@ -133,7 +133,8 @@ export class ClaimStore {
   /** Claims what is due and free, in one batch and one round trip. Losers write nothing. */
   async claimDue(due: readonly DueOccurrence[], instanceId: string): Promise<ClaimAnswers> {
     if (due.length === 0) return answers([]);
-    const sorted = [...due].sort(byKey);
+    // One named twice would be answered twice, and both times as claimed.
+    const sorted = [...due].sort(byKey).filter((one, index, all) => index === 0 || byKey(all[index - 1]!, one) !== 0);
     const { tables } = this.database;
     const rules = rulesOf(sorted);
     const times = sorted.map(({ fireTime }) => fireTime.getTime());
