@@ -91,7 +91,8 @@ export { JobRun, type EarlierAttempt } from './store/entities/job-run.entity.js'
 export { JobSchedule, type EarlierHold } from './store/entities/job-schedule.entity.js';
 export { Receipt } from './store/entities/receipt.entity.js';
 export { JOB_RUN_REPOSITORY, RECEIPT_REPOSITORY } from './store/store.tokens.js';
-export type { ClaimVerdict, WaitingRun } from './store/runs/claim.store.js';
+export type { ClaimVerdict } from './store/runs/claim.store.js';
+export type { WaitingRun } from './store/runs/claim-candidates.js';
 
 export { SchedulerError } from './errors/scheduler.error.js';
 export { AfterRunError } from './errors/after-run.error.js';

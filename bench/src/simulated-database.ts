@@ -1,4 +1,5 @@
-import type { DueOccurrence, ClaimAnswer, ClaimAnswers } from '../../dist/lib/store/runs/claim.store.js';
+import type { ClaimAnswer, ClaimAnswers } from '../../dist/lib/store/runs/claim.store.js';
+import type { DueOccurrence } from '../../dist/lib/store/runs/claim-candidates.js';
 import { runId, type RunKey } from '../../dist/lib/domain/runs/run.js';
 import type { SimulatedTime } from './simulated-time.js';
 import type { StatementCosts, StatementKind } from './statement-costs.js';

@@ -5,7 +5,8 @@ import { InFlightRuns } from '../../dist/lib/execution/in-flight-runs.js';
 import { DatabaseTime } from '../../dist/lib/runtime/database-time.js';
 import { Timelines } from '../../dist/lib/scheduling/timelines.js';
 import { WatermarkService } from '../../dist/lib/scheduling/watermark.service.js';
-import { ClaimStore, type ClaimAnswers, type DueOccurrence } from '../../dist/lib/store/runs/claim.store.js';
+import { ClaimStore, type ClaimAnswers } from '../../dist/lib/store/runs/claim.store.js';
+import type { DueOccurrence } from '../../dist/lib/store/runs/claim-candidates.js';
 import { RunEndsStore, type RunEnd } from '../../dist/lib/store/runs/run-ends.store.js';
 
 const HOUR_MS = 3_600_000;

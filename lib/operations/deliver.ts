@@ -3,7 +3,7 @@ import { lateness, occurrenceOf, type DeliveredTime } from '../domain/delivery.j
 import type { RunKey } from '../domain/runs/run.js';
 import { DeliveryRefusedError } from '../errors/delivery-refused.error.js';
 import { monotonicNow } from '../runtime/monotonic.js';
-import type { Delivery } from '../store/runs/claim.store.js';
+import type { Delivery } from '../store/runs/claim-candidates.js';
 import type { DeliverableJob, DeliveryStore } from '../store/operations/delivery.store.js';
 import { delivered, hasEnded, type Delivered } from './delivered.js';
 

@@ -4,7 +4,7 @@ import type { JobDefinition } from '../../lib/domain/job-definition.js';
 import { DatabaseTime } from '../../lib/runtime/database-time.js';
 import { Timelines } from '../../lib/scheduling/timelines.js';
 import { WaitingRuns } from '../../lib/scheduling/waiting-runs.service.js';
-import type { WaitingRun } from '../../lib/store/runs/claim.store.js';
+import type { WaitingRun } from '../../lib/store/runs/claim-candidates.js';
 import { aDue } from '../support/due.js';
 import { aJob } from '../support/job.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';

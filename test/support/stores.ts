@@ -3,7 +3,8 @@ import { BackfillCancelStore } from '../../lib/store/backfills/backfill-cancel.s
 import { BackfillFeedStore } from '../../lib/store/backfills/backfill-feed.store.js';
 import { BackfillStore } from '../../lib/store/backfills/backfill.store.js';
 import { CatchUpStore } from '../../lib/store/runs/catch-up.store.js';
-import { ClaimStore, type ClaimAnswers, type DueOccurrence } from '../../lib/store/runs/claim.store.js';
+import { ClaimStore, type ClaimAnswers } from '../../lib/store/runs/claim.store.js';
+import type { DueOccurrence } from '../../lib/store/runs/claim-candidates.js';
 import { DeadLetterBulkStore } from '../../lib/store/operations/dead-letter-bulk.store.js';
 import { DeadLetterStore } from '../../lib/store/operations/dead-letter.store.js';
 import { JobInstanceStore } from '../../lib/store/jobs/job-instance.store.js';

@@ -1,7 +1,8 @@
 import type { ConcurrencyGroup, JobPolicies } from '../../domain/job-definition.js';
 import type { RunKey, RunStatus } from '../../domain/runs/run.js';
 import { compileSchedule, type Schedule } from '../../domain/schedule/schedule.js';
-import type { ClaimStore, ClaimVerdict, Delivery } from '../runs/claim.store.js';
+import type { ClaimStore, ClaimVerdict } from '../runs/claim.store.js';
+import type { Delivery } from '../runs/claim-candidates.js';
 import { queryOn, type Query } from '../connection/query.js';
 import { unknownJob } from '../jobs/unknown-job.js';
 import type { SchedulerDatabase } from '../scheduler-database.js';

@@ -1,4 +1,4 @@
-import type { DueOccurrence } from './claim.store.js';
+import type { DueOccurrence } from './claim-candidates.js';
 
 /**
  * What some of a batch's candidates have to be judged by. A rule that none of them has is left out of the statement: for a

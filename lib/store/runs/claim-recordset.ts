@@ -1,5 +1,5 @@
 import { sparse } from '../connection/sparse.js';
-import type { DueOccurrence, WaitingRun } from './claim.store.js';
+import type { DueOccurrence, WaitingRun } from './claim-candidates.js';
 
 /** What {@link recordset} reads of a candidate: as little text as says it, for it crosses to the database at every claim. */
 export function given(candidate: DueOccurrence | WaitingRun): object {

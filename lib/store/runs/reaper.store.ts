@@ -8,7 +8,7 @@ import { inOnePreparedMessage } from '../connection/one-message.js';
 import { queryOn, type Query } from '../connection/query.js';
 import type { SchedulerDatabase } from '../scheduler-database.js';
 import { reaperOutlook } from './reaper-outlook.js';
-import type { WaitingRun } from './claim.store.js';
+import type { WaitingRun } from './claim-candidates.js';
 import { receiptLockKey } from '../receipts/receipt-lock.js';
 import { backfillHasPlace, groupHasPlace, hasPlaceBeside, leavesTheWayFree, nothingInTheWay, precedence, runsAlone } from './waiting-rules.js';
 
