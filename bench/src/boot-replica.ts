@@ -1,7 +1,7 @@
-import 'reflect-metadata';
 import { NestFactory } from '@nestjs/core';
 import type { INestApplicationContext } from '@nestjs/common';
-import { DistributedCron, DistributedSchedulerModule, JobRegistry } from '../../dist/lib/index.js';
+import { DistributedSchedulerModule, JobRegistry } from '../../dist/lib/index.js';
+import { jobClass } from './job-class.js';
 
 export type BootOrder = 'start' | 'close';
 
@@ -12,19 +12,13 @@ export interface BootTold {
 }
 
 /** A replica that loads its code, and makes its application when it is told to; without an address, one without a scheduler. */
-class Jobs {}
 
 /** A service has few; what each costs when it is met first, `schedules` measures. */
 const ZONES = ['UTC', 'Europe/Berlin', 'America/New_York', 'America/Los_Angeles', 'Asia/Tokyo'];
 
 const [url, count] = process.argv.slice(2);
-for (let index = 0; index < Number(count); index++) {
-  const name = `job-${index}`;
-  const handler = { value: () => {}, configurable: true, writable: true };
-  Object.defineProperty(Jobs.prototype, name, handler);
-  // Nothing comes due meanwhile.
-  DistributedCron(`${index % 60} ${index % 24} 29 2 *`, { name, timeZone: ZONES[index % ZONES.length]! })(Jobs.prototype, name, handler);
-}
+// Nothing comes due meanwhile.
+const Jobs = jobClass(Array.from({ length: Number(count) }, (_, index) => ({ name: `job-${index}`, expression: `${index % 60} ${index % 24} 29 2 *`, timeZone: ZONES[index % ZONES.length]! })));
 
 let app: INestApplicationContext | null = null;
 process.on('message', (order: BootOrder) => void (order === 'start' ? start() : close()));

@@ -1,8 +1,8 @@
-import 'reflect-metadata';
 import { performance } from 'node:perf_hooks';
 import { NestFactory } from '@nestjs/core';
-import { DistributedCron, DistributedSchedulerModule, JobRegistry } from '../../dist/lib/index.js';
+import { DistributedSchedulerModule, JobRegistry } from '../../dist/lib/index.js';
 import { Timelines } from '../../dist/lib/scheduling/timelines.js';
+import { jobClass } from './job-class.js';
 import { declarations } from './jobs.js';
 
 /** What one process needed, from the modules to the first due instant. */
@@ -10,14 +10,8 @@ export interface BootSample {
   readonly millis: number;
 }
 
-class Jobs {}
-
 const [url, count] = process.argv.slice(2);
-for (const { name, expression, timeZone } of declarations(Number(count))) {
-  const handler = { value: () => {}, configurable: true, writable: true };
-  Object.defineProperty(Jobs.prototype, name, handler);
-  DistributedCron(expression, { name, timeZone })(Jobs.prototype, name, handler);
-}
+const Jobs = jobClass(declarations(Number(count)));
 
 // Its lines are written, and thrown away: the standard output is for the sample.
 const logger = { log: () => {}, warn: () => {}, error: console.error };

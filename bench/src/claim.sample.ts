@@ -1,7 +1,6 @@
-import 'reflect-metadata';
-import { NestFactory } from '@nestjs/core';
 import pg from 'pg';
-import { ClaimService, DistributedCron, DistributedSchedulerModule, JobRegistry } from '../../dist/lib/index.js';
+import { ClaimService } from '../../dist/lib/index.js';
+import { bystander, jobsEachSecond } from './job-class.js';
 import { median } from './sampling.js';
 
 /** Milliseconds for one statement: through the service, and raw, by turns. */
@@ -12,21 +11,9 @@ export interface ClaimSample {
 
 const BATCH = 100;
 
-class Jobs {}
-
 const [url, rounds, sample] = process.argv.slice(2);
-for (let index = 0; index < BATCH; index++) {
-  const name = `job-${index}`;
-  const handler = { value: () => {}, configurable: true, writable: true };
-  Object.defineProperty(Jobs.prototype, name, handler);
-  DistributedCron('* * * * * *', { name, overlap: 'allow' })(Jobs.prototype, name, handler);
-}
-
-// Not taking part: nothing but the claims of this sample is under way, and none of them starts a handler.
-const scheduler = DistributedSchedulerModule.forRoot({ connection: url!, migrate: true, logging: false, enabled: false });
-const app = await NestFactory.createApplicationContext({ module: Jobs, imports: [scheduler], providers: [Jobs] }, { logger: false, abortOnError: false });
+const { app, jobs } = await bystander(url!, jobsEachSecond(BATCH, 'job'));
 const claims = app.get(ClaimService, { strict: false });
-const jobs = app.get(JobRegistry, { strict: false }).list().map(({ definition }) => definition);
 const client = new pg.Client({ connectionString: url });
 await client.connect();
 await client.query('create table if not exists bare_runs (job_name text, fire_time timestamptz, claimed_by text, lease_until timestamptz, primary key (job_name, fire_time))');

@@ -1,7 +1,6 @@
-import 'reflect-metadata';
-import { NestFactory } from '@nestjs/core';
-import { ClaimService, DistributedCron, DistributedSchedulerModule, JobRegistry, ReaperService, SchedulerService } from '../../dist/lib/index.js';
+import { ClaimService, ReaperService, SchedulerService } from '../../dist/lib/index.js';
 import { ScheduleFollower } from '../../dist/lib/scheduling/schedule-follower.service.js';
+import { bystander, jobsEachSecond } from './job-class.js';
 import { median } from './sampling.js';
 
 /** Milliseconds for each. */
@@ -17,21 +16,10 @@ export interface HistorySample {
 
 const DUE = 20;
 
-class Jobs {}
-
 const [url, rounds] = process.argv.slice(2);
-for (let index = 0; index < DUE; index++) {
-  const name = `history-${index}`;
-  const handler = { value: () => {}, configurable: true, writable: true };
-  Object.defineProperty(Jobs.prototype, name, handler);
-  DistributedCron('* * * * * *', { name, overlap: 'allow' })(Jobs.prototype, name, handler);
-}
-
-const scheduler = DistributedSchedulerModule.forRoot({ connection: url!, migrate: true, logging: false, enabled: false });
-const app = await NestFactory.createApplicationContext({ module: Jobs, imports: [scheduler], providers: [Jobs] }, { logger: false, abortOnError: false });
+const { app, jobs } = await bystander(url!, jobsEachSecond(DUE, 'history'));
 const [claims, reaper, follower, operator] = [ClaimService, ReaperService, ScheduleFollower, SchedulerService].map((service) => app.get<never>(service as never, { strict: false })) as unknown as
   [ClaimService, ReaperService, ScheduleFollower, SchedulerService];
-const jobs = app.get(JobRegistry, { strict: false }).list().map(({ definition }) => definition);
 
 let second = Math.floor(Date.now() / 1_000);
 const due = () => {

@@ -1,7 +1,5 @@
-import 'reflect-metadata';
-import { NestFactory } from '@nestjs/core';
 import pg from 'pg';
-import { ClaimService, DistributedCron, DistributedSchedulerModule, JobRegistry } from '../../dist/lib/index.js';
+import { ClaimService } from '../../dist/lib/index.js';
 import type { OwnedRun } from '../../dist/lib/domain/runs/run.js';
 import { runId } from '../../dist/lib/domain/runs/run.js';
 import { ReaperStore } from '../../dist/lib/store/runs/reaper.store.js';
@@ -9,28 +7,17 @@ import { renewLeases } from '../../dist/lib/store/runs/renew-leases.js';
 import { RunEndsStore } from '../../dist/lib/store/runs/run-ends.store.js';
 import { Tables } from '../../dist/lib/store/tables.js';
 import type { Load, LoadResult } from './load.js';
+import { bystander, jobsEachSecond } from './job-class.js';
 import { median } from './sampling.js';
 
 /** How many of the last rounds are timed. */
 const TIMED = 50;
 
-/** Claims, renews and ends so many runs as an instance does under load, and no more. */
-class Jobs {}
-
 const { url, runs, batch, renewals, overlap } = JSON.parse(process.argv[2]!) as Load;
-for (let index = 0; index < batch; index++) {
-  const name = `history-${index}`;
-  const handler = { value: () => {}, configurable: true, writable: true };
-  Object.defineProperty(Jobs.prototype, name, handler);
-  DistributedCron('* * * * * *', { name, overlap })(Jobs.prototype, name, handler);
-}
-
-const scheduler = DistributedSchedulerModule.forRoot({ connection: url, migrate: true, logging: false, enabled: false });
-const app = await NestFactory.createApplicationContext({ module: Jobs, imports: [scheduler], providers: [Jobs] }, { logger: false, abortOnError: false });
+const { app, jobs } = await bystander(url, jobsEachSecond(batch, 'history', { overlap }));
 const claims = app.get(ClaimService, { strict: false });
 const ends = app.get(RunEndsStore, { strict: false });
 const reaper = app.get(ReaperStore, { strict: false });
-const jobs = app.get(JobRegistry, { strict: false }).list().map(({ definition }) => definition);
 const names = jobs.map(({ name }) => name);
 const client = new pg.Client({ connectionString: url });
 await client.connect();

@@ -1,7 +1,7 @@
-import 'reflect-metadata';
 import { setImmediate } from 'node:timers/promises';
 import { NestFactory } from '@nestjs/core';
-import { DistributedCron, DistributedSchedulerModule, JobRegistry } from '../../dist/lib/index.js';
+import { DistributedSchedulerModule, JobRegistry } from '../../dist/lib/index.js';
+import { jobClass } from './job-class.js';
 import { declarations } from './jobs.js';
 import { SimulatedDay } from './simulated-day.js';
 import { usedMegabytes } from './used-memory.js';
@@ -15,14 +15,8 @@ export interface MemorySample {
   readonly fires: number;
 }
 
-class Jobs {}
-
 const [url, count, hours] = process.argv.slice(2);
-for (const { name, expression, timeZone } of declarations(Number(count))) {
-  const handler = { value: () => setImmediate(), configurable: true, writable: true };
-  Object.defineProperty(Jobs.prototype, name, handler);
-  DistributedCron(expression, { name, timeZone })(Jobs.prototype, name, handler);
-}
+const Jobs = jobClass(declarations(Number(count)), () => setImmediate());
 
 // Not enabled: the clock is the sample's, and nothing runs by the machine's.
 const scheduler = DistributedSchedulerModule.forRoot({ connection: url!, migrate: true, logging: false, enabled: false, maxConcurrentRuns: 10_000 });

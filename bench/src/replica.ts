@@ -1,13 +1,12 @@
-import 'reflect-metadata';
 import { NestFactory } from '@nestjs/core';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { DistributedCron, DistributedSchedulerModule, type CronRun } from '../../dist/lib/index.js';
+import { DistributedSchedulerModule, type CronRun } from '../../dist/lib/index.js';
+import { jobClass } from './job-class.js';
 import { machineNow } from './machine-clock.js';
 import type { Order, ReplicaPlan, ReplicaReport, Start, Told } from './replica.messages.js';
 
 /** A real replica in a process of its own, whose handlers note when they began and do no more. It obeys its parent. */
-class Jobs {}
 
 const [plan] = (await once(process, 'message')) as [ReplicaPlan];
 let starts: Start[] = [];
@@ -17,11 +16,7 @@ async function handle({ jobName, fireTime, attempt }: CronRun): Promise<void> {
   if (plan.handlerMs) await sleep(plan.handlerMs, undefined, { ref: false });
 }
 
-for (const { name, expression, options } of plan.jobs) {
-  const handler = { value: handle, configurable: true, writable: true };
-  Object.defineProperty(Jobs.prototype, name, handler);
-  DistributedCron(expression, { name, ...options })(Jobs.prototype, name, handler);
-}
+const Jobs = jobClass(plan.jobs.map(({ options, ...job }) => ({ ...job, ...options })), handle);
 
 const scheduler = DistributedSchedulerModule.forRoot({ connection: plan.url, migrate: true, logging: false, ...plan.scheduler });
 const logger = { log: () => {}, warn: () => {}, error: console.error };

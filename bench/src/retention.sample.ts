@@ -1,10 +1,9 @@
-import 'reflect-metadata';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { NestFactory } from '@nestjs/core';
 import pg from 'pg';
-import { ClaimService, DistributedCron, DistributedSchedulerModule, JobRegistry } from '../../dist/lib/index.js';
+import { ClaimService } from '../../dist/lib/index.js';
 import type { AgedPartition } from '../../dist/lib/domain/forgetting.js';
 import { RetentionStore } from '../../dist/lib/store/upkeep/retention.store.js';
+import { bystander, jobsEachSecond } from './job-class.js';
 
 /** Milliseconds of the slowest claim. */
 export interface RetentionSample {
@@ -23,21 +22,10 @@ const DUE = 20;
 
 const DAY_MS = 86_400_000;
 
-class Jobs {}
-
 const [url, seconds, quietSeconds] = process.argv.slice(2);
-for (let index = 0; index < DUE; index++) {
-  const name = `history-${index}`;
-  const handler = { value: () => {}, configurable: true, writable: true };
-  Object.defineProperty(Jobs.prototype, name, handler);
-  DistributedCron('* * * * * *', { name, overlap: 'allow' })(Jobs.prototype, name, handler);
-}
-
-const scheduler = DistributedSchedulerModule.forRoot({ connection: url!, migrate: true, logging: false, enabled: false });
-const app = await NestFactory.createApplicationContext({ module: Jobs, imports: [scheduler], providers: [Jobs] }, { logger: false, abortOnError: false });
+const { app, jobs } = await bystander(url!, jobsEachSecond(DUE, 'history'));
 const claims = app.get(ClaimService, { strict: false });
 const store = app.get(RetentionStore, { strict: false });
-const jobs = app.get(JobRegistry, { strict: false }).list().map(({ definition }) => definition);
 const millis = Number(seconds) * 1_000;
 
 let second = Math.floor(Date.now() / 1_000);

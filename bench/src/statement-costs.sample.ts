@@ -1,30 +1,19 @@
-import 'reflect-metadata';
-import { NestFactory } from '@nestjs/core';
 import type { Candidate } from '../../dist/lib/execution/claim.service.js';
-import { ClaimService, DistributedCron, DistributedSchedulerModule, JobRegistry } from '../../dist/lib/index.js';
+import { ClaimService } from '../../dist/lib/index.js';
 import { JobInstanceStore } from '../../dist/lib/store/jobs/job-instance.store.js';
 import { JobScheduleStore } from '../../dist/lib/store/jobs/job-schedule.store.js';
 import { ReaperStore } from '../../dist/lib/store/runs/reaper.store.js';
 import { RunEndsStore } from '../../dist/lib/store/runs/run-ends.store.js';
 import type { OwnedRun } from '../../dist/lib/domain/runs/run.js';
+import { bystander, jobsEachSecond } from './job-class.js';
 import { median } from './sampling.js';
 import type { StatementCost, StatementCosts } from './statement-costs.js';
 
 /** What the statements cost that the simulation answers itself: measured on a real database, small and large. */
-class Jobs {}
-
 const [url, jobCount, replicas, rounds, sample] = [process.argv[2]!, ...process.argv.slice(3).map(Number)] as [string, number, number, number, number];
-for (let index = 0; index < jobCount; index++) {
-  const name = `job-${index}`;
-  const handler = { value: () => {}, configurable: true, writable: true };
-  Object.defineProperty(Jobs.prototype, name, handler);
-  DistributedCron('* * * * * *', { name })(Jobs.prototype, name, handler);
-}
-const scheduler = DistributedSchedulerModule.forRoot({ connection: url, migrate: true, logging: false, enabled: false });
-const app = await NestFactory.createApplicationContext({ module: Jobs, imports: [scheduler], providers: [Jobs] }, { logger: false, abortOnError: false });
+const { app, jobs } = await bystander(url, jobsEachSecond(jobCount, 'job', {}));
 const of = <Service>(service: abstract new (...args: never[]) => Service): Service => app.get<Service>(service as never, { strict: false });
 const [claims, ends, schedules, instances, reaper] = [of(ClaimService), of(RunEndsStore), of(JobScheduleStore), of(JobInstanceStore), of(ReaperStore)] as const;
-const jobs = of(JobRegistry).list().map(({ definition }) => definition);
 const names = jobs.map(({ name }) => name);
 for (let index = 0; index < replicas; index++) await instances.announce({ instanceId: `replica-${index}`, aliveMs: 600_000, jobs, handlers: [] });
 
