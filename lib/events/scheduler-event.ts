@@ -72,7 +72,7 @@ export type SchedulerFact =
   /** Missed occurrences were decided; `recorded` of them will not run, `heldBack` of those because the job was paused or disabled. */
   | { readonly type: 'run.missed'; readonly jobName: string; readonly queued: readonly Date[]; readonly recorded: number; readonly heldBack: number; readonly from: Date; readonly until: Date }
   /** A lease ran out and the reaper made the run claimable again. */
-  | ({ readonly type: 'run.orphaned'; readonly claimedBy: string; readonly overdueMs: number } & AttemptFacts)
+  | ({ readonly type: 'run.orphaned'; readonly claimedBy: string; readonly reason: string; readonly overdueMs: number } & AttemptFacts)
   /** The handler's signal was aborted: what it still writes is refused. */
   | ({ readonly type: 'lease.lost'; readonly cause: LeaseLoss } & AttemptFacts)
   /** What a former owner wanted to write was refused by the fence. */

@@ -75,7 +75,7 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
     case 'run.missed':
       return missedLine(event);
     case 'run.orphaned':
-      return { level: 'warn', text: `${run(event)} taken from ${event.claimedBy}: its lease ran out ${roughly(event.overdueMs)} ago (attempt ${event.attempt})` };
+      return { level: 'warn', text: `${run(event)} taken from ${event.claimedBy} ${roughly(event.overdueMs)} after its lease was over (attempt ${event.attempt}): ${event.reason}` };
     case 'lease.lost':
       return { level: 'warn', text: `${run(event)} attempt ${event.attempt} lost its lease (${event.cause}): its handler was told to stop` };
     case 'run.refused':

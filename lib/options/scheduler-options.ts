@@ -63,7 +63,7 @@ export interface DistributedSchedulerOptions {
    */
   blockedAfter?: Duration;
   /**
-   * True: the runs of an instance that is gone are taken over within 2 s, whatever their leases. The others see it from a
+   * True: the runs of an instance that is gone are taken over in about 2 s, whatever their leases. The others see it from a
    * connection that ends with the process; whoever loses that connection for 1.1 s aborts its handlers. Costs a connection, and
    * some statements a second while runs are under way. Not behind a pooler. @default false
    */

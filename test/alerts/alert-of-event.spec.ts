@@ -17,7 +17,7 @@ describe('an event that is an alert', () => {
     [{ type: 'run.overBudget', ...RUN, budgetMs: 60_000, runningMs: 61_000 }, 'run.overBudget', 'warning', /longer than its budget of 1m/],
     [{ type: 'run.stuck', ...RUN, runningMs: 61_000, told: true }, 'run.stuck', 'critical', /was told to stop, and did not/],
     [{ type: 'run.abandoned', ...RUN }, 'run.abandoned', 'critical', /has not ended in all its maxRunTime/],
-    [{ type: 'run.orphaned', ...RUN, claimedBy: 'a', overdueMs: 5 }, 'run.orphaned', 'warning', /taken from a/],
+    [{ type: 'run.orphaned', ...RUN, claimedBy: 'a', reason: 'the lease of a ran out', overdueMs: 5 }, 'run.orphaned', 'warning', /taken from a 5ms after its lease was over \(attempt \d\): the lease of a ran out/],
     [{ type: 'lease.lost', ...RUN, cause: 'expired' }, 'lease.lost', 'warning', /lost its lease/],
     [{ type: 'run.missed', jobName: 'export', queued: [], recorded: 3, heldBack: 1, from: FIRE_TIME, until: AT }, 'run.missed', 'warning', /missed occurrences/],
     [{ type: 'job.overdue', jobName: 'export', lastSuccessAt: FIRE_TIME, expectedWithinMs: 3_600_000 }, 'job.overdue', 'critical', /overdue: no run was done within 1h; the last/],

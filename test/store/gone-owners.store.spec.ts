@@ -171,12 +171,24 @@ describe('a take-over', () => {
   });
 });
 
+it('an attempt whose owner was taken for gone counts: its process may have died of it', async () => {
+  const lifeline = await connect();
+  await disconnect(lifeline);
+  await store.takeOver([goneRun(lifeline.key)]);
+  expect(await stores.reaper.reap([{ ...JOB, maxAttempts: 1 }], 10)).toMatchObject([{ status: 'dead' }]);
+});
+
 describe('what an instance gives up itself', () => {
   const key = { jobName: 'job', fireTime: secondsAgo(10), attempt: 1 };
 
   it('has no lease any more, and says why', async () => {
     expect(await store.giveUp([key], 'A')).toEqual([{ ...key, instanceId: 'A' }]);
     expect(await stores.reaper.reap([JOB], 10)).toMatchObject([{ reason: 'the lifeline of A was gone' }]);
+  });
+
+  it('does not count as an attempt: the database was away, and the run is as good as before', async () => {
+    await store.giveUp([key], 'A');
+    expect(await stores.reaper.reap([{ ...JOB, maxAttempts: 1 }], 10)).toMatchObject([{ status: 'orphaned' }]);
   });
 
   it('is nothing of another attempt or instance', async () => {

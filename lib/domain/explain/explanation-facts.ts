@@ -22,6 +22,8 @@ export interface ExplainedRow {
   readonly reason: string | null;
   readonly starts: readonly ExplainedStart[];
   readonly leaseUntil: Date | null;
+  /** Its owner has a lifeline: see `fastFailover`. */
+  readonly hasLifeline?: boolean;
   readonly nextAttemptAt: Date | null;
   readonly requestedBy: string | null;
   readonly cancelRequestedAt: Date | null;

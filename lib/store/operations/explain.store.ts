@@ -70,13 +70,14 @@ export class ExplainStore {
 
   /** The row of its own before a gap that covers it. */
   private async row({ jobName, fireTime }: RunKey): Promise<ExplainedRow | null> {
-    const { jobRuns } = this.database.tables;
+    const { jobRuns, jobInstances } = this.database.tables;
     const [row] = await this.query<FoundRow>(
       `select fire_time as "fireTime", status, trigger, reason, claimed_by as "claimedBy", attempt, started_at as "startedAt", finished_at as "finishedAt",
               error, earlier_attempts as "earlierAttempts", lease_until as "leaseUntil", next_attempt_at as "nextAttemptAt",
               requested_by as "requestedBy", cancel_requested_at as "cancelRequestedAt", gap_from as "gapFrom", gap_count as "gapCount",
               left(checkpoint::text, ${SHOWN_OF_CHECKPOINT}) || case when length(checkpoint::text) > ${SHOWN_OF_CHECKPOINT} then '…' else '' end as checkpoint,
-              pages as "pageCount"
+              pages as "pageCount",
+              exists (select from ${jobInstances} owner where owner.id = claimed_by and owner.lifeline is not null) as "hasLifeline"
        from   ${jobRuns}
        where  job_name = $1
        and    fire_time = coalesce(

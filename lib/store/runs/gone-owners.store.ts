@@ -88,7 +88,10 @@ export class GoneOwnersStore {
     );
   }
 
-  /** Ends the leases of runs that this instance has told its handlers to stop: others need not wait for them. */
+  /**
+   * Ends the leases of runs that this instance has told its handlers to stop: others need not wait for them. The attempts do
+   * not count, as those that are handed back: a database that was away for a moment is not the run's fault.
+   */
   async giveUp(runs: readonly (RunKey & { readonly attempt: number })[], instanceId: string): Promise<CutRun[]> {
     const { jobRuns } = this.database.tables;
     return this.cut(
@@ -104,17 +107,22 @@ export class GoneOwnersStore {
          for    no key update of run skip locked
        )`,
       [...columnsOf(runs), instanceId],
+      1,
     );
   }
 
-  /** @param found SQL that names the runs as `cut`: job_name, fire_time, attempt */
-  private cut(found: string, parameters: unknown[]): Promise<CutRun[]> {
+  /**
+   * @param found SQL that names the runs as `cut`: job_name, fire_time, attempt
+   * @param releases 1 when the attempts do not count
+   */
+  private cut(found: string, parameters: unknown[], releases: 0 | 1 = 0): Promise<CutRun[]> {
     const { tables } = this.database;
     return this.query(
       `${found},
        ended as (
          update ${tables.jobRuns} run
          set    lease_until = clock_timestamp(),
+                releases = run.releases + ${releases},
                 reason = 'the lifeline of ' || run.claimed_by || ' was gone'
          from   cut
          where  run.job_name = cut.job_name

@@ -151,7 +151,7 @@ export class ReaperStore {
               error = jsonb_build_object(
                 'name', 'LeaseExpired',
                 'message', case when run.reason is null then 'The lease of ' || run.claimed_by || ' ran out: its process died, was frozen, or lost the database, or it took longer than its maxRunTime.'
-                           else 'The lifeline of ' || run.claimed_by || ' was gone: its process died, or lost the database.' end,
+                           else 'The lifeline of ' || run.claimed_by || ' was gone: its process died, stood still, or lost the database.' end,
                 'stack', null),
               finished_at = clock_timestamp(),
               next_attempt_at = case when expired.becomes = 'orphaned' then clock_timestamp() end
