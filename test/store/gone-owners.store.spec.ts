@@ -104,7 +104,7 @@ describe('a take-over', () => {
     expect(await store.takeOver(gone)).toEqual([{ jobName: 'job', fireTime: secondsAgo(10), attempt: 1, instanceId: 'A' }]);
     expect(await stores.reaper.reap([JOB], 10)).toMatchObject([{ status: 'orphaned', attempt: 1, claimedBy: 'A', reason: 'the lifeline of A was gone' }]);
     const [after] = await stores.test.query('select error from job_runs');
-    expect(after).toMatchObject({ error: { name: 'LeaseExpired', message: 'The lifeline of A was gone: its process died, or lost the database.' } });
+    expect(after).toMatchObject({ error: { name: 'LeaseExpired', message: 'The lifeline of A was gone: its process died, stood still, or lost the database.' } });
   });
 
   it('does nothing to whoever has come back meanwhile, with another lifeline', async () => {
