@@ -61,7 +61,7 @@ export class SimulatedReplica {
 
   private execute(owned: readonly OwnedRun[]): void {
     this.won += owned.length;
-    if (owned.length > 0) this.get(ScheduleFollower).runStarted();
+    if (owned.length > 0) this.get(ScheduleFollower).lookAtNextPoll();
     for (const one of owned) void this.run(new InFlightRun(one, this.jobs.get(one.jobName)!));
   }
 

@@ -68,7 +68,7 @@ export class Duties {
   /** Once it is ready. */
   start(): void {
     this.ownEvents = this.events.subscribe((event) => this.wake(event));
-    this.othersWakeUps = this.wakeUps.subscribe((wakeUps) => wakeUps.forEach((wakeUp) => this.hear(wakeUp)));
+    this.othersWakeUps = this.wakeUps.subscribe((wakeUps) => wakeUps.forEach((wakeUp) => this.hear(wakeUp)), () => this.lookAtNextPoll());
     const duties = [this.partitions, this.follower, this.watermarks, this.clockWatch, this.overdue, this.pruning, this.retention, this.cutOffCalls, this.reaper, this.fastFailover, this.givenUp, this.catchUps, this.backfills, this.pageKeeper, this.pageWorkers, this.ticker];
     for (const duty of duties) duty.start();
   }
@@ -102,12 +102,17 @@ export class Duties {
     if (wakeUp !== 'runs') this.cancelWatch.wake();
   }
 
+  private lookAtNextPoll(): void {
+    this.reaper.lookAtNextPoll();
+    this.follower.lookAtNextPoll();
+  }
+
   /** What an event of this instance makes due. */
   private wake(event: SchedulerEvent): void {
     this.cutOffCalls.hear(event);
     switch (event.type) {
       case 'run.claimed':
-        return this.follower.runStarted();
+        return this.follower.lookAtNextPoll();
       case 'run.failed':
         this.reaper.wakeWithin(event.retryInMs);
         this.reaper.runEnded();
@@ -127,7 +132,7 @@ export class Duties {
       case 'job.outdated':
         return this.follower.lookAt(event.jobName);
       case 'job.scheduled':
-        this.reaper.scheduleChanged();
+        this.reaper.lookAtNextPoll();
         return this.ticker.wake();
       case 'run.completed':
       case 'run.woundUp':

@@ -62,8 +62,8 @@ export class ReaperService {
     if (this.leftWaiting) this.loop.wake();
   }
 
-  /** Another job may be due next. */
-  scheduleChanged(): void {
+  /** Another job may be due next, or nobody wakes this instance up any more: it may not sleep on for as long as it was to. */
+  lookAtNextPoll(): void {
     this.loop.wakeWithin(this.pace.usualMs);
   }
 

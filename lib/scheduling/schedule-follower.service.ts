@@ -74,8 +74,8 @@ export class ScheduleFollower {
     this.loop.wake();
   }
 
-  /** A run begins here: its handler may have to be told something. */
-  runStarted(): void {
+  /** A run begins here, whose handler may have to be told something, or nobody wakes this instance up any more. */
+  lookAtNextPoll(): void {
     this.loop.wakeWithin(this.pace.usualMs);
   }
 

@@ -1,9 +1,12 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
 import { Failures } from '../../lib/execution/heartbeat/failures.js';
 import type { FromThread } from '../../lib/execution/heartbeat/heartbeat.messages.js';
 import { Lifeline } from '../../lib/execution/heartbeat/lifeline.js';
 import { LifelineProof } from '../../lib/execution/lifeline-proof.js';
 import { monotonicNow } from '../../lib/runtime/monotonic.js';
+import { announceLifeline, holdLifeline } from '../../lib/store/jobs/lifeline.js';
 import { eventually } from '../cluster/harness/eventually.js';
 import { Renumbering } from '../support/renumbering.js';
 import { openStores, type Stores } from '../support/stores.js';
@@ -90,6 +93,25 @@ describe('a lifeline', () => {
     await stores.test.query('update job_instances set lifeline = null');
     lifeline.watch(RUN);
     expect(await eventually('it to be there again', announced)).toBe(key);
+  });
+
+  it('G3: what a former session still had to say comes too late, or others would take over from one that lives', async () => {
+    const { tables } = stores.database;
+    const [former, later] = [new pg.Client(wire.url), new pg.Client(wire.url)];
+    await Promise.all([former.connect(), later.connect()]);
+    try {
+      const old = await holdLifeline(former, 5_000);
+      await sleep(2);
+      const key = await holdLifeline(later, 5_000);
+      await announceLifeline(later, tables, 'me', key, 5_000);
+      // It waited for the row, and nobody waited for its answer any more.
+      await announceLifeline(former, tables, 'me', old, 5_000);
+      expect(await announced()).toBe(key);
+      await announceLifeline(later, tables, 'me', null, 5_000);
+      expect(await announced()).toBeNull();
+    } finally {
+      await Promise.all([former.end(), later.end()]);
+    }
   });
 
   it('that the server has ended is followed by another, in time for the runs in flight', async () => {

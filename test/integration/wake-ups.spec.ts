@@ -14,6 +14,9 @@ import {
   type DistributedSchedulerOptions,
 } from '../../lib/index.js';
 import { INSTANCE_ID } from '../../lib/distributed-scheduler.tokens.js';
+import { WakeUps } from '../../lib/execution/heartbeat/wake-ups.js';
+import { ReaperService } from '../../lib/maintenance/reaper.service.js';
+import { ScheduleFollower } from '../../lib/scheduling/schedule-follower.service.js';
 import { ClaimOrder } from '../../lib/scheduling/claim-order.js';
 import { runCommand } from '../../lib/cli/run-command.js';
 import { wakeUpChannel } from '../../lib/store/wake-up-channel.js';
@@ -203,6 +206,18 @@ describe('what is done on one instance is seen at once on another', () => {
     const lastYear = new Date(Date.UTC(new Date().getUTCFullYear() - 1, 0, 1));
     await (await replica({ cron: '0 0 1 1 *' }, { enabled: false })).get(SchedulerService).backfill('export', lastYear, lastYear, OPS);
     expect(await ran).toMatchObject({ fireTime: lastYear });
+  });
+});
+
+describe('an instance that can not be woken up any more', () => {
+  it('does not sleep on as long as if it could: it looks at the next poll', async () => {
+    const first = await replica();
+    const [reaper, follower] = [first.get(ReaperService, { strict: false }), first.get(ScheduleFollower, { strict: false })];
+    await eventually('it is heard', async () => first.get(WakeUps, { strict: false }).areHeard);
+    const looks = [jest.spyOn(reaper, 'lookAtNextPoll'), jest.spyOn(follower, 'lookAtNextPoll')];
+    for (const look of looks) look.mockClear();
+    await database.query(`select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and application_name = 'nestjs-distributed-cron heartbeat'`);
+    await eventually('it knows', async () => looks.every(({ mock }) => mock.calls.length > 0));
   });
 });
 

@@ -1,6 +1,8 @@
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
+import { Socket } from 'node:net';
 import type { PostgresConnection } from '../../lib/options/scheduler-options.js';
 import { connectionSettings, OWN_TYPES } from '../../lib/store/connection/client-config.js';
+import { openStores } from '../support/stores.js';
 
 const settings = (connection: PostgresConnection) => connectionSettings(connection, 'test');
 
@@ -34,6 +36,15 @@ describe('the settings of a connection outside the pools', () => {
     const ssl = { cert: 'pem', key: 'secret', pfx: Buffer.from([0xff, 0x00]) };
     Object.defineProperty(ssl, 'key', { enumerable: false });
     expect(settings({ ssl }).config).toMatchObject({ ssl: { key: 'secret', pfx: new Uint8Array([0xff, 0x00]) } });
+  });
+
+  it('keep an idle connection in use: a firewall that drops it without a word is noticed before something is asked on it', async () => {
+    expect(settings({}).config).toMatchObject({ keepAlive: true, keepAliveInitialDelayMillis: 10_000 });
+    const keptAlive = jest.spyOn(Socket.prototype, 'setKeepAlive');
+    const stores = await openStores();
+    expect(keptAlive).toHaveBeenCalledWith(true, 10_000);
+    keptAlive.mockRestore();
+    await stores.close();
   });
 
   it('take from `extra` what it says over the rest, as TypeORM does', () => {

@@ -79,6 +79,15 @@ describe('a pause', () => {
     expect(await claimWaiting()).toHaveLength(1);
   });
 
+  it('that will run out by itself wakes up whoever could start what waits: nobody is told then', async () => {
+    await manual.add(A_RUN, OPS);
+    const until = secondsAgo(-600);
+    await pauses.pause('job', until, OPS);
+    expect(await stores.reaper.outlook(['job'])).toMatchObject({ nextAttempt: until });
+    await pauses.setEnabled('job', false, OPS);
+    expect(await stores.reaper.outlook(['job'])).toMatchObject({ nextAttempt: null });
+  });
+
   it('that has run out holds back nothing that waits', async () => {
     await manual.add(A_RUN, OPS);
     await stores.test.query(`update job_schedule set paused_at = now() - interval '1 hour', paused_until = now() + interval '1 hour'`);

@@ -243,6 +243,19 @@ describe('what was begun', () => {
     expect(facts()).toEqual([]);
   });
 
+  it('is no more that of a replica that was frozen meanwhile: what another has given back is not dropped when it thaws', async () => {
+    await stores.partitions.ensure([inMonth(4)]);
+    await insertRun(stores.test, 'job', inMonth(4), 'done');
+    const thaws = new RetentionStore(frozenOnceDetached(stores.database, async () => {
+      await serviceOf(keeping(6), new RetentionStore(stores.database, { detachWithinMs: 10_000, busyMs: -60_000 })).forget();
+      expect(await partitionsThere()).toEqual(expect.arrayContaining(namesOf(4)));
+    }));
+    await serviceOf(keeping(3), thaws).forget();
+    expect(await partitionsThere()).toEqual(expect.arrayContaining(namesOf(4)));
+    expect(await stores.test.query('select status from job_runs')).toEqual([{ status: 'done' }]);
+    expect(facts()).toEqual([]);
+  });
+
   it('is not what a person has detached: that stays, whatever its name', async () => {
     await stores.partitions.ensure([inMonth(4)]);
     for (const table of ['job_runs', 'job_pages', 'receipts']) await detach(table, 4);
@@ -271,3 +284,18 @@ describe('what was begun', () => {
     expect(await partitionsThere()).toEqual(expect.arrayContaining(namesOf(4)));
   });
 });
+
+/** Between its detaching of a partition and what it does next, so much goes by. */
+function frozenOnceDetached(database: SchedulerDatabase, meanwhile: () => Promise<void>): SchedulerDatabase {
+  const aside: SchedulerDatabase['aside'] = (work) =>
+    database.aside((source) => {
+      const query = source.query.bind(source);
+      source.query = (async (sql: string) => {
+        const rows: unknown = await query(sql);
+        if (sql.includes('detach partition')) await meanwhile();
+        return rows;
+      }) as typeof source.query;
+      return work(source);
+    });
+  return Object.assign(Object.create(database) as SchedulerDatabase, { aside });
+}

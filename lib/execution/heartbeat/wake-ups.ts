@@ -6,12 +6,28 @@ import type { WakeUp } from '../../domain/wake-up.js';
 @Injectable()
 export class WakeUps {
   private readonly heard = new Subject<readonly WakeUp[]>();
-  /** True while the connection stands on which they are heard, and it is no pooler's. */
-  areHeard = false;
+  private readonly silence = new Subject<void>();
+  private isHeard = false;
 
-  /** @param listen told from now on; it may not throw */
-  subscribe(listen: (wakeUps: readonly WakeUp[]) => void): Subscription {
-    return this.heard.subscribe(listen);
+  /** True while the connection stands on which they are heard, and it is no pooler's. */
+  get areHeard(): boolean {
+    return this.isHeard;
+  }
+
+  set areHeard(isHeard: boolean) {
+    const begins = this.isHeard && !isHeard;
+    this.isHeard = isHeard;
+    if (begins) this.silence.next();
+  }
+
+  /**
+   * @param listen told from now on; as the other it may not throw
+   * @param beginsToMiss told when they are not heard any more
+   */
+  subscribe(listen: (wakeUps: readonly WakeUp[]) => void, beginsToMiss: () => void = () => {}): Subscription {
+    const subscription = this.heard.subscribe(listen);
+    subscription.add(this.silence.subscribe(beginsToMiss));
+    return subscription;
   }
 
   tell(wakeUps: readonly WakeUp[]): void {

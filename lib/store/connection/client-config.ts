@@ -16,6 +16,13 @@ export interface ConnectionSettings {
 /** For how long a connection is waited for, in milliseconds, unless the application says so. */
 export const CONNECT_TIMEOUT_MS = 10_000;
 
+/**
+ * The kernel asks after so long without a word whether the other side is there, and again each second, as Node.js sets it. What is
+ * connected for long is idle for minutes, and by the kernel’s own default it would be hours until one was missed that a firewall
+ * has dropped.
+ */
+export const KEEP_ALIVE = { keepAlive: true, keepAliveInitialDelayMillis: 10_000 };
+
 /** What TypeORM would connect with, for a connection outside its pools. */
 export function connectionSettings(connection: PostgresConnection, applicationName: string): ConnectionSettings {
   const main = connection.replication?.master ?? connection;
@@ -30,7 +37,7 @@ export function connectionSettings(connection: PostgresConnection, applicationNa
     database: main.database,
     ssl: plain(main.ssl, 'ssl', functions),
     connectionTimeoutMillis: connection.connectTimeoutMS ?? CONNECT_TIMEOUT_MS,
-    keepAlive: true,
+    ...KEEP_ALIVE,
     // As in TypeORM, these come last.
     ...(plain(connection.extra, 'extra', functions) as object | undefined),
     application_name: applicationName,

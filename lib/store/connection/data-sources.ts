@@ -4,7 +4,7 @@ import { DatabaseConnectionError } from '../../errors/database-connection.error.
 import type { ResolvedSchedulerOptions } from '../../options/resolve-options.js';
 import type { PostgresConnection } from '../../options/scheduler-options.js';
 import { breakConnection } from './break-connection.js';
-import { CONNECT_TIMEOUT_MS, OWN_TYPES } from './client-config.js';
+import { CONNECT_TIMEOUT_MS, KEEP_ALIVE, OWN_TYPES } from './client-config.js';
 import { JobAction } from '../entities/job-action.entity.js';
 import { JobBackfill } from '../entities/job-backfill.entity.js';
 import { JobFlag } from '../entities/job-flag.entity.js';
@@ -93,6 +93,6 @@ function own(connection: PostgresConnection, poolSize: number, extra: object = {
     applicationName: connection.applicationName ?? 'nestjs-distributed-cron',
     connectTimeoutMS: connection.connectTimeoutMS ?? CONNECT_TIMEOUT_MS,
     poolErrorHandler: () => {},
-    extra: { keepAlive: true, ...connection.extra, max: poolSize, allowExitOnIdle: true, ...extra },
+    extra: { ...KEEP_ALIVE, ...connection.extra, max: poolSize, allowExitOnIdle: true, ...extra },
   };
 }

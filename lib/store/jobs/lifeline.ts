@@ -1,10 +1,13 @@
-import { randomBytes } from 'node:crypto';
+import { randomInt } from 'node:crypto';
 import type { Client } from 'pg';
+import { monotonicNow } from '../../runtime/monotonic.js';
 import type { Tables } from '../tables.js';
 
-/** Of a bigint: no other session has ever had it. */
+const RANDOM_BITS = 21;
+
+/** Of a bigint: no other session has had it, and a later one of the same process has a higher one. */
 function newKey(): string {
-  return randomBytes(8).readBigInt64BE().toString();
+  return ((BigInt(Math.floor(monotonicNow())) << BigInt(RANDOM_BITS)) + BigInt(randomInt(2 ** RANDOM_BITS))).toString();
 }
 
 /**
@@ -22,14 +25,14 @@ export async function holdLifeline(client: Client, patienceMs: number): Promise<
 
 /**
  * Says which lock this instance holds while it lives; null: none, it is judged by its leases. Where its row is gone nothing is
- * said, which comes to the same.
+ * said, which comes to the same. A former session that was given up may still say so, once it gets the row: that comes too late.
  */
 export async function announceLifeline(client: Client, { jobInstances }: Tables, instanceId: string, key: string | null, patienceMs: number): Promise<void> {
   const text = `
     update ${jobInstances}
-    set    lifeline = $2
+    set    lifeline = $2::bigint
     where  id = $1
-    and    lifeline is distinct from $2`;
+    and   ($2::bigint is null or lifeline is null or lifeline < $2)`;
   const query = { text, values: [instanceId, key], query_timeout: patienceMs };
   await client.query(query);
 }

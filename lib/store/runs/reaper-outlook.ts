@@ -1,5 +1,5 @@
 import { isOff } from '../jobs/flag-off.js';
-import { isHeld } from '../jobs/held.js';
+import { heldUntil } from '../jobs/held.js';
 import { isRemoved, removedJobs } from '../jobs/is-removed.js';
 import type { Tables } from '../tables.js';
 
@@ -19,12 +19,11 @@ export function reaperOutlook(tables: Tables, names: string): string {
              from   ${jobRuns}
              where  status = 'running'
              and   (job_name in (select name from known) or job_name in (${removedJobs(tables)}))) as next_expiry,
-            (select min(greatest(next_attempt_at, fire_time))
+            (select nullif(min(greatest(next_attempt_at, fire_time, ${heldUntil(jobSchedule, 'job_name')})), 'infinity')
              from   ${jobRuns}
              where  status in ('queued', 'failed', 'orphaned')
              and    job_name in (select name from known)
              and    not ${isRemoved(tables, 'job_name')}
-             and    not ${isHeld(jobSchedule, 'job_name')}
              and    not ${isOff(jobFlags, `(select policies ->> 'flag' from ${jobSchedule} declared where declared.name = job_name)`)}) as next_attempt,
              exists (
                select from ${jobRuns}

@@ -81,25 +81,30 @@ export class RetentionStore {
       const open = await stillOpen(this.query, this.database.tables, partition);
       if (!isNothing(open)) return { kind: 'kept', open };
     }
-    if (!(await this.mark(partition))) return { kind: 'busy' };
+    const since = await this.mark(partition);
+    if (!since) return { kind: 'busy' };
     return this.database.aside(async (source) => {
       if (partition.state !== 'detached' && !(await this.detach(source, partition, signal))) return { kind: 'in use' };
-      return this.finish(source, partition, olderThan);
+      return this.finish(source, { ...partition, droppedSince: since.getTime() }, olderThan);
     });
   }
 
-  /** @returns false when another replica has begun, or it is gone */
-  private async mark(partition: AgedPartition): Promise<boolean> {
+  /** @returns since when it is this replica's; null when another has begun, or it is gone */
+  private async mark(partition: AgedPartition): Promise<Date | null> {
     const { coordination, tables } = this.database;
     return inTransaction(coordination, async (query) => {
-      if (!(await tryLockName(query, this.lock))) return false;
-      const seen = (await agedPartitions(query, tables)).find(({ name }) => name === partition.name);
-      if (!seen || seen.droppedSince !== partition.droppedSince || seen.state !== partition.state) return false;
+      if (!(await tryLockName(query, this.lock)) || !(await this.isStill(partition, query))) return null;
       await impatiently(query);
       const [{ now }] = (await query<{ now: Date }>('select clock_timestamp() as now')) as [{ now: Date }];
       await query(`comment on table ${tables.qualify(partition.name)} is '${markOf(partition, now)}'`);
-      return true;
+      return now;
     });
+  }
+
+  /** Nobody else has been at it since. */
+  private async isStill({ name, state, droppedSince }: AgedPartition, query: Query): Promise<boolean> {
+    const seen = (await agedPartitions(query, this.database.tables)).find((partition) => partition.name === name);
+    return seen?.state === state && seen.droppedSince === droppedSince;
   }
 
   /**
@@ -145,6 +150,8 @@ export class RetentionStore {
     try {
       return await inTransaction(source, async (query): Promise<Forgotten> => {
         await lockName(query, this.lock);
+        // A replica that was frozen meanwhile: another may have given it back, and a person may have detached it.
+        if (!(await this.isStill({ ...partition, state: 'detached' }, query))) return { kind: 'busy' };
         await impatiently(query);
         await query(`lock table ${name} in access exclusive mode`);
         const open = await stillOpen(query, tables, partition, partition.name);
