@@ -18,7 +18,7 @@ export const retention: Benchmark = {
     const rows = quick ? 2_000 : ROWS;
     return onServer(async (url) => {
       // The first makes the tables, and comes to nothing.
-      await inFreshProcess('month.sample.js', url, '0');
+      await inFreshProcess('boot.sample.js', url, '1');
       await onConnection(url, async (client) => {
         await fillMonth(client, 5, rows);
         for (const monthsAgo of [4, 3]) await fillMonth(client, monthsAgo, Math.ceil(rows / 100));
