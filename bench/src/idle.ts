@@ -35,7 +35,7 @@ async function idleOf(schedules: number, seconds: number, scheduler: object = {}
       try {
         const count = await StatementCount.on(client);
         // The start is over when all have looked at who is there, and what they do for each other's sake is done.
-        await sleep(seconds > 10 ? 25_000 : 1_000);
+        await sleep(seconds > 10 ? 45_000 : 1_000);
         const before = await fleet.reports();
         await count.reset();
         await sleep(seconds * 1_000);

@@ -118,7 +118,8 @@ describe('ReceiptService.onceExternal', () => {
     const [found, ...others] = await service.inDoubt({ jobName: 'parked' });
     expect(others).toEqual([]);
     expect(found).toMatchObject({ entity: 'b', effect: 'default', attempt: 1, why: 'call failed', error: { message: 'fetch failed' }, idempotencyKey: receiver.taken[1]!.key });
-    expect(alerts.filter(({ kind }) => kind === 'effect.inDoubt')).toMatchObject([{ severity: 'critical', jobName: 'parked', text: expect.stringMatching(/b \(default\) is in doubt and waits for a person .*: TypeError: fetch failed/) }]);
+    // A sweep may find what the test before has left, too.
+    expect(alerts.filter(({ kind, jobName }) => kind === 'effect.inDoubt' && jobName === 'parked')).toMatchObject([{ severity: 'critical', jobName: 'parked', text: expect.stringMatching(/b \(default\) is in doubt and waits for a person .*: TypeError: fetch failed/) }]);
     expect((await service.explain('parked', fireTime())).text).toMatch(/In doubt.*: the call for b \(default, attempt 1\)\..*resolveInDoubt/);
 
     const which = { jobName: 'parked', fireTime: fireTime(), entity: 'b' };
