@@ -30,7 +30,7 @@ const millis = Number(seconds) * 1_000;
 
 let second = Math.floor(Date.now() / 1_000);
 await slowestClaim(() => sleep(millis / 2));
-// Longer than the minute after which the statements are planned anew, which a drop makes happen, too.
+// Long enough for what goes on besides. That statements are planned anew, as a drop makes them, is not in it.
 const quiet = await slowestClaim(() => sleep(Number(quietSeconds) * 1_000));
 
 let dropMs = 0;
