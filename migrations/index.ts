@@ -1,4 +1,3 @@
-import type { MigrationInterface } from 'typeorm';
 import { createJobActions } from './1796000000006-CreateJobActions.js';
 import { createJobAlerts } from './1796000000007-CreateJobAlerts.js';
 import { createJobPages } from './1796000000008-CreateJobPages.js';
@@ -7,9 +6,12 @@ import { createJobRuns } from './1796000000002-CreateJobRuns.js';
 import { createJobSchedule } from './1796000000001-CreateJobSchedule.js';
 import { createReceipts } from './1796000000003-CreateReceipts.js';
 import { createJobBackfills } from './1796000000004-CreateJobBackfills.js';
+import { createReceiptFunctions } from './1796000000011-CreateReceiptFunctions.js';
+import { createRules } from './1796000000009-CreateRules.js';
+import { createRunFunctions } from './1796000000010-CreateRunFunctions.js';
+import type { MigrationClass } from './frozen.js';
 
-/** What `migrations` of a TypeORM data source takes. */
-export type MigrationClass = new () => MigrationInterface;
+export type { MigrationClass };
 
 /**
  * The library's migrations, oldest first, for `migrations` of your own data source. Each may meet what it would create.
@@ -17,7 +19,19 @@ export type MigrationClass = new () => MigrationInterface;
  * @default the schema of the data source that runs them, or `public`
  */
 export function schedulerMigrationsIn(schema?: string): MigrationClass[] {
-  const creations = [createJobSchedule, createJobRuns, createReceipts, createJobBackfills, createJobInstances, createJobActions, createJobAlerts, createJobPages];
+  const creations = [
+    createJobSchedule,
+    createJobRuns,
+    createReceipts,
+    createJobBackfills,
+    createJobInstances,
+    createJobActions,
+    createJobAlerts,
+    createJobPages,
+    createRules,
+    createRunFunctions,
+    createReceiptFunctions,
+  ];
   return creations.map((create) => create(schema));
 }
 

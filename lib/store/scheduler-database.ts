@@ -5,6 +5,7 @@ import { DatabaseConnectionError } from '../errors/database-connection.error.js'
 import { Slots } from '../runtime/slots.js';
 import { connectionSettings, type ConnectionSettings } from './connection/client-config.js';
 import { applicationSource, asideSource, coordinationSource, receiptSource, type MigrationClass } from './connection/data-sources.js';
+import { callFunction, type FunctionValue } from './connection/one-message.js';
 import { withPatience } from './connection/patience.js';
 import { startEmbeddedServer, type EmbeddedServer } from './embedded/embedded-server.js';
 import { Tables } from './tables.js';
@@ -74,6 +75,11 @@ export class SchedulerDatabase {
       connection,
       embedded,
     );
+  }
+
+  /** Calls a function of the scheduler's own schema on the coordination pool, as one statement. @returns its rows */
+  call<Row>(name: string, values: readonly FunctionValue[]): Promise<Row[]> {
+    return callFunction<Row>(this.coordination, this.tables.qualify(name), values);
   }
 
   /** Where the embedded server keeps its data while it runs; null without one. */

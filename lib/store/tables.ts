@@ -1,4 +1,4 @@
-import type { QueryRunner } from 'typeorm';
+import { quoteIdentifier } from '../../migrations/frozen.js';
 import { wakeUpChannel } from './wake-up-channel.js';
 
 /** The qualified, quoted names of the library's tables in one schema. */
@@ -12,11 +12,7 @@ export class Tables {
   readonly jobActions: string;
   readonly jobFlags: string;
   readonly jobAlerts: string;
-  /** The function behind the trigger of `job_schedule`. */
-  readonly keepHolds: string;
   readonly jobBackfills: string;
-  /** The function behind the triggers of `job_runs`. */
-  readonly refuseMove: string;
   /** The channel on which instances wake each other up. */
   readonly wakeUps: string;
   /** The functions that say whether a run is still owned: before an effect, and after it. */
@@ -37,35 +33,16 @@ export class Tables {
     this.jobActions = this.qualify('job_actions');
     this.jobFlags = this.qualify('job_flags');
     this.jobAlerts = this.qualify('job_alerts');
-    this.keepHolds = this.qualify('job_schedule_keep_holds');
     this.jobBackfills = this.qualify('job_backfills');
-    this.refuseMove = this.qualify('job_runs_refuse_move');
     this.wakeUps = wakeUpChannel(schema);
-    this.receiptMayBegin = this.qualify('receipts_may_begin');
-    this.receiptMayEnd = this.qualify('receipts_may_end');
-    this.receiptBegin = this.qualify('receipts_begin');
-    this.receiptEnd = this.qualify('receipts_end');
-  }
-
-  /** The tables in the given schema, or in the default one of the data source that runs the statement. */
-  static of(queryRunner: QueryRunner, schema?: string): Tables {
-    const options = queryRunner.connection.options as { schema?: string };
-    return new Tables(schema ?? options.schema ?? 'public');
+    this.receiptMayBegin = this.qualify('receipt_may_begin_1');
+    this.receiptMayEnd = this.qualify('receipt_may_end_1');
+    this.receiptBegin = this.qualify('receipt_begin_1');
+    this.receiptEnd = this.qualify('receipt_end_1');
   }
 
   /** A quoted name in this schema. */
   qualify(name: string): string {
     return `${quoteIdentifier(this.schema)}.${quoteIdentifier(name)}`;
   }
-}
-
-/** The name as SQL reads it, whatever is in it: in double quotes, with those in it doubled. */
-export function quoteIdentifier(name: string): string {
-  return `"${name.replaceAll('"', '""')}"`;
-}
-
-/** Creates the schema where it is missing. Asks first: `create schema if not exists` needs a right it may have no use for. */
-export async function ensureSchema(queryRunner: QueryRunner, schema: string): Promise<void> {
-  const schemas = (await queryRunner.query('select from pg_namespace where nspname = $1', [schema])) as unknown[];
-  if (schemas.length === 0) await queryRunner.query(`create schema ${quoteIdentifier(schema)}`);
 }

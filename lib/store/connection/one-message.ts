@@ -1,4 +1,5 @@
-import type { DataSource } from 'typeorm';
+import type { DataSource, QueryRunner } from 'typeorm';
+import { queryOn } from './query.js';
 import { forgetPrepared, preparedOn, sessionOf, type PgSession, type PreparableStatement, type SessionFacts } from './pg-session.js';
 import { isStalePrepared } from './sql-state.js';
 
@@ -37,12 +38,39 @@ export function inOnePreparedMessage<Row>(dataSource: DataSource, statements: re
   });
 }
 
-async function onSession<Result>(dataSource: DataSource, work: (client: PgSession, session: SessionFacts, json: Json) => Promise<Result>): Promise<Result> {
+/** What a function of the database takes. Instants go as ISO 8601, JSON as text. */
+export type FunctionValue = string | number | boolean | null | readonly (string | number | boolean | null)[];
+
+/**
+ * Calls a function of the database: one statement, so that no lock is held while this process is waited for. It reads committed
+ * whatever the session's default is: what looks after it has taken a lock must look afresh.
+ * @param name qualified
+ * @returns its rows
+ */
+export function callFunction<Row>(dataSource: DataSource, name: string, values: readonly FunctionValue[]): Promise<Row[]> {
+  const call = (given: readonly string[]) => `select * from ${name}(${given.join(', ')})`;
+  return onSession(dataSource, async (client, session, _, queryRunner) => {
+    if (!session.isReadCommitted) return send<Row>(client, session, [call(values.map((value) => literal(value, client)))]);
+    return queryOn(queryRunner)<Row>(call(values.map((_, index) => `$${index + 1}`)), [...values]);
+  });
+}
+
+function literal(value: FunctionValue, client: PgSession): string {
+  if (value === null || typeof value === 'boolean') return String(value);
+  return client.escapeLiteral(typeof value === 'object' ? arrayLiteral(value) : String(value));
+}
+
+/** In quotes, so that an entry that is empty, or the word null, is one. */
+function arrayLiteral(values: readonly (string | number | boolean | null)[]): string {
+  return `{${values.map((value) => (value === null ? 'null' : `"${String(value).replace(/["\\]/g, '\\$&')}"`)).join(',')}}`;
+}
+
+async function onSession<Result>(dataSource: DataSource, work: (client: PgSession, session: SessionFacts, json: Json, queryRunner: QueryRunner) => Promise<Result>): Promise<Result> {
   const queryRunner = dataSource.createQueryRunner();
   try {
     const client = (await queryRunner.connect()) as PgSession;
     const json: Json = (value) => `${client.escapeLiteral(JSON.stringify(value))}::jsonb`;
-    return await work(client, await sessionOf(client), json);
+    return await work(client, await sessionOf(client), json, queryRunner);
   } finally {
     await queryRunner.release();
   }

@@ -8,6 +8,7 @@ import { lockPages } from './page-lock.js';
 import { queryOn, type Query } from '../connection/query.js';
 import { receiptLockKey } from '../receipts/receipt-lock.js';
 import type { SchedulerDatabase } from '../scheduler-database.js';
+import type { Tables } from '../tables.js';
 
 /** An attempt of a page that is this process'. */
 export interface OwnedPage extends PageKey {
@@ -69,11 +70,12 @@ export class PageAttemptStore {
    * has open of receipts is ended, and what it writes from now on is refused.
    */
   async claim(ticket: PageTicket, instanceId: string): Promise<PageClaim> {
-    const { jobRuns, jobPages, schema } = this.database.tables;
+    const { tables } = this.database;
+    const { jobRuns, jobPages } = tables;
     const [claimed] = await inOneMessage<Omit<OwnedPage, 'jobName' | 'fireTime' | 'page' | 'instanceId'>>(this.database.coordination, (json) => {
       const isIt = (page: string) => `${keyIs(json, ticket)(page)} and ${page}.page = ${json(ticket.page)} #>> '{}' and ${page}.ticket = ${ticket.ticket}`;
       return [
-        endReceipts(`from ${jobPages} page where ${isIt('page')} and page.attempt > 0 and page.status <> 'done'`, schema),
+        endReceipts(`from ${jobPages} page where ${isIt('page')} and page.attempt > 0 and page.status <> 'done'`, tables),
         // For update: a receipt that is about to commit holds its page, and is waited for; a lock of another strength would pass it.
         `with free as (
            select page.job_name, page.fire_time, page.page
@@ -110,13 +112,13 @@ export class PageAttemptStore {
    */
   async end(page: OwnedPage, ending: PageEnding): Promise<WrittenPageEnd | null> {
     const { tables } = this.database;
-    const { jobRuns, jobPages, schema } = tables;
+    const { jobRuns, jobPages } = tables;
     const [row] = await inOneMessage<EndRow>(this.database.coordination, (json) => {
       const key = keyIs(json, page);
       const isIt = `${key('page')} and page.page = ${json(page.page)} #>> '{}' and page.attempt = ${page.attempt} and page.claimed_by = ${json(page.instanceId)} #>> '{}'`;
       const given = `jsonb_to_record(${json(ending)}) as given (status text, error jsonb, reason text, "retryInMs" bigint, releases integer)`;
       return [
-        lockPages(schema, ...keyOf(json, page)),
+        lockPages(tables.schema, ...keyOf(json, page)),
         `update ${jobPages} page
          set    status = became.status,
                 error = given.error,
@@ -197,9 +199,9 @@ function keyIs(json: Json, run: RunKey): (alias: string) => string {
  * SQL that ends the transactions in which the last attempt of a page still holds a receipt. Laterally, so that the server's locks are
  * looked at only where there was one. @param which SQL from `from` on, of `page`
  */
-function endReceipts(which: string, schema: string): string {
+function endReceipts(which: string, tables: Tables): string {
   return `with stale as materialized (
-           select ${receiptLockKey(schema, 'page.job_name', 'page.fire_time', 'page.attempt', 'page.page')} as key
+           select ${receiptLockKey(tables, 'page.job_name', 'page.fire_time', 'page.attempt', 'page.page')} as key
            ${which}
          )
          select pg_terminate_backend(holder.pid)

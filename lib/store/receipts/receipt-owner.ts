@@ -30,7 +30,7 @@ export function receiptOwner(tables: Tables, run: OwnedRun, page = '$5'): Receip
 }
 
 /** @param fence SQL for job, fire time, attempt, instance and page */
-export function ownersOf({ jobRuns, jobPages, schema }: Tables, [job, fireTime, attempt, instance, page]: readonly [string, string, string, string, string]): { readonly run: ReceiptOwner; readonly page: ReceiptOwner } {
+export function ownersOf(tables: Tables, [job, fireTime, attempt, instance, page]: readonly [string, string, string, string, string]): { readonly run: ReceiptOwner; readonly page: ReceiptOwner } {
   const named = `job_name = ${job}
          and    fire_time = ${fireTime}
          and    attempt = ${attempt}
@@ -39,6 +39,7 @@ export function ownersOf({ jobRuns, jobPages, schema }: Tables, [job, fireTime, 
          and    ${page}::text is null`;
   const pageNamed = `${named}
          and    page = ${page}`;
+  const { jobRuns, jobPages } = tables;
   return {
     run: {
       table: jobRuns,
@@ -46,14 +47,14 @@ export function ownersOf({ jobRuns, jobPages, schema }: Tables, [job, fireTime, 
       isOurs: `${runNamed}
          and    status = 'running'
          and    lease_until > clock_timestamp()`,
-      lockKey: receiptLockKey(schema, 'job_name', 'fire_time', 'attempt'),
+      lockKey: receiptLockKey(tables, 'job_name', 'fire_time', 'attempt'),
     },
     page: {
       table: jobPages,
       isNamed: pageNamed,
       isOurs: `${pageNamed}
          and    status = 'running'`,
-      lockKey: receiptLockKey(schema, 'job_name', 'fire_time', 'attempt', 'page'),
+      lockKey: receiptLockKey(tables, 'job_name', 'fire_time', 'attempt', 'page'),
     },
   };
 }

@@ -93,10 +93,10 @@ export class ReaperStore {
    */
   async endStaleReceipts(jobNames: readonly string[]): Promise<number> {
     const { tables } = this.database;
-    const { jobRuns, schema } = tables;
+    const { jobRuns } = tables;
     const ended = await this.query(
       `with stale as materialized (
-         select ${receiptLockKey(schema, 'job_name', 'fire_time', 'attempt')} as key
+         select ${receiptLockKey(tables, 'job_name', 'fire_time', 'attempt')} as key
          from   ${jobRuns}
          where  status = 'running'
          and    lease_until <= clock_timestamp()

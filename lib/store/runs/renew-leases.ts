@@ -32,46 +32,7 @@ export async function renewLeases(
   leases: readonly LeaseToRenew[],
   patienceMs: number,
 ): Promise<Map<string, RenewalAnswer>> {
-  const text = `
-    with held as materialized (
-      select *
-      from   unnest($1::text[], $2::text[], $3::timestamptz[], $4::integer[], $5::text[], $6::integer[])
-               as held (id, job_name, fire_time, attempt, claimed_by, lease_ms)
-    ),
-    ours as (
-      select held.id
-      from   held
-      join   ${tables.jobRuns} run on run.job_name = held.job_name and run.fire_time = held.fire_time
-      where  run.status = 'running'
-      and    run.attempt = held.attempt
-      and    run.claimed_by = held.claimed_by
-      and    run.lease_until > clock_timestamp()
-    ),
-    free as (
-      select run.job_name, run.fire_time, held.id, held.attempt, held.claimed_by, held.lease_ms
-      from   ${tables.jobRuns} run
-      join   held on held.job_name = run.job_name and held.fire_time = run.fire_time
-      where  run.status = 'running'
-      and    run.attempt = held.attempt
-      and    run.claimed_by = held.claimed_by
-      and    run.lease_until > clock_timestamp()
-      for    no key update of run skip locked
-    ),
-    renewed as (
-      update ${tables.jobRuns} run
-      set    lease_until = clock_timestamp() + free.lease_ms * interval '1 millisecond'
-      from   free
-      where  run.job_name = free.job_name
-      and    run.fire_time = free.fire_time
-      and    run.status = 'running'
-      and    run.attempt = free.attempt
-      and    run.claimed_by = free.claimed_by
-      and    run.lease_until > clock_timestamp()
-      returning free.id, run.lease_until
-    )
-    select ours.id, renewed.lease_until
-    from   ours
-    left   join renewed on renewed.id = ours.id`;
+  const text = `select id, renewed_until from ${tables.qualify('job_run_renew_1')}($1, $2, $3, $4, $5, $6)`;
   const values = [
     leases.map(({ id }) => id),
     leases.map(({ jobName }) => jobName),
@@ -81,8 +42,8 @@ export async function renewLeases(
     leases.map(({ leaseMs }) => leaseMs),
   ];
   const query = { text, values, query_timeout: patienceMs };
-  const { rows } = await client.query<{ id: string; lease_until: Date | null }>(query);
-  const ours = new Map(rows.map((row) => [row.id, row.lease_until]));
+  const { rows } = await client.query<{ id: string; renewed_until: Date | null }>(query);
+  const ours = new Map(rows.map((row) => [row.id, row.renewed_until]));
   return new Map(leases.map(({ id }) => [id, answerOf(ours.get(id))]));
 }
 

@@ -58,7 +58,7 @@ export class StepStore {
   /** The first statement of a run's transaction: by its lock whoever takes the run over finds it and ends it. @returns whether the run is ours */
   async open(manager: EntityManager, run: OwnedRun): Promise<boolean> {
     const owned = await this.on(manager)(
-      `select pg_advisory_xact_lock_shared(${receiptLockKey(this.database.tables.schema, 'job_name', 'fire_time', 'attempt')})
+      `select pg_advisory_xact_lock_shared(${receiptLockKey(this.database.tables, 'job_name', 'fire_time', 'attempt')})
        from   ${this.database.tables.jobRuns}
        where  ${IS_OURS}`,
       fenceOf(run),

@@ -2,7 +2,7 @@ import { MigrationExecutor } from 'typeorm';
 import { MissingTablesError } from '../../errors/missing-tables.error.js';
 import { UnreadableDatesError } from '../../errors/unreadable-dates.error.js';
 import type { SchedulerDatabase } from '../scheduler-database.js';
-import { ensureSchema } from '../tables.js';
+import { ensureSchema } from '../../../migrations/frozen.js';
 import { inTransaction, lockName } from '../connection/transaction.js';
 
 const TABLES = ['job_schedule', 'job_runs', 'receipts', 'receipt_secret', 'job_backfills', 'job_instances', 'job_actions', 'job_flags', 'job_alerts'];

@@ -1,0 +1,98 @@
+import { migration } from './frozen.js';
+
+/**
+ * Creates the rules that several transitions ask, each once. Those without a table are expressions, which PostgreSQL puts in the
+ * place of their call: an index of a status still serves them. The number at the end of a name is the version of the protocol: a
+ * later release adds functions with the next one beside these, so that replicas of both releases run side by side.
+ */
+export const createRules = migration('CreateRules1796000000009', {
+  up: [
+    // The key of the lock behind which the occurrences of a job are claimed.
+    `create or replace function @schema.job_lock_1(job text) returns bigint language sql immutable as $$
+      select hashtextextended('nestjs-distributed-cron:job:' || @schema_text || ':' || job, 0)
+    $$`,
+
+    // Takes the locks of jobs until the transaction ends, in one order everywhere: two batches never wait for each other crosswise.
+    `create or replace function @schema.job_lock_all_1(jobs text[]) returns void language plpgsql
+    set search_path = @schema, pg_temp as $$
+    declare
+      its_job text;
+    begin
+      for its_job in select distinct job collate "C" from unnest(jobs) as job order by 1 loop
+        perform pg_advisory_xact_lock(job_lock_1(its_job));
+      end loop;
+    end $$`,
+
+    // The key that every open receipt of one attempt, of a run or of a page, holds (shared) until its transaction ends. It tells
+    // whose transaction has to be ended when the attempt is taken over.
+    `create or replace function @schema.receipt_lock_1(job text, fire_time timestamptz, attempt integer, page text) returns bigint
+    language sql stable as $$
+      select hashtextextended(
+        'nestjs-distributed-cron:receipt:' || @schema_text || ':' || job || ' ' || extract(epoch from fire_time) || ' ' || attempt
+          || coalesce(' ' || page, ''), 0)
+    $$`,
+
+    // Has every instance look at once when the transaction commits: 'runs', 'jobs', or 'told <instance>' for one of them. A hint:
+    // they look at their next poll in any case. Not for claims and ends: commits that notify wait for each other, all over the server.
+    `create or replace function @schema.wake_1(what text) returns void language sql volatile as $$
+      select pg_notify('nestjs_distributed_cron_' || left(encode(sha256(convert_to(@schema_text, 'UTF8')), 'hex'), 16), what)
+    $$`,
+
+    // An operator holds the job back right now: it is disabled, or paused.
+    `create or replace function @schema.job_is_held_1(enabled boolean, paused_at timestamptz, paused_until timestamptz) returns boolean
+    language sql volatile as $$
+      select not enabled or paused_at is not null and (paused_until is null or paused_until > clock_timestamp())
+    $$`,
+
+    // The flag is turned off in the table. One without a row is on, and so is none.
+    `create or replace function @schema.flag_is_off_1(flag text) returns boolean language sql stable as $$
+      select exists (select from @schema.job_flags switch where switch.name = flag and not switch.is_on)
+    $$`,
+
+    // The run waits for its next attempt.
+    `create or replace function @schema.run_waits_1(status text) returns boolean language sql immutable as $$
+      select status in ('queued', 'failed', 'orphaned')
+    $$`,
+
+    // An instance has the run, and its lease holds.
+    `create or replace function @schema.run_is_leased_1(status text, lease_until timestamptz) returns boolean language sql volatile as $$
+      select status = 'running' and lease_until > clock_timestamp()
+    $$`,
+
+    // The run has an instance whose lease ran out.
+    `create or replace function @schema.run_is_expired_1(status text, lease_until timestamptz) returns boolean language sql volatile as $$
+      select status = 'running' and lease_until <= clock_timestamp()
+    $$`,
+
+    // The run is under way: its lease holds, or it is its pages', which need no lease.
+    `create or replace function @schema.run_is_under_way_1(status text, lease_until timestamptz) returns boolean
+    language sql volatile as $$
+      select status in ('running', 'fanned_out') and (status = 'fanned_out' or lease_until > clock_timestamp())
+    $$`,
+
+    // A person asked for the run, beside the schedule. Occurrences of the schedule wait for it, and are not skipped because of it.
+    `create or replace function @schema.run_is_asked_for_1(trigger text) returns boolean language sql immutable as $$
+      select trigger in ('backfill', 'manual')
+    $$`,
+
+    // No attempt is left to the run: those that were handed back do not count.
+    `create or replace function @schema.run_is_used_up_1(attempt integer, releases integer, max_attempts integer) returns boolean
+    language sql immutable as $$
+      select attempt - releases >= max_attempts
+    $$`,
+  ],
+  down: [
+    `drop function if exists @schema.run_is_used_up_1`,
+    `drop function if exists @schema.run_is_asked_for_1`,
+    `drop function if exists @schema.run_is_under_way_1`,
+    `drop function if exists @schema.run_is_expired_1`,
+    `drop function if exists @schema.run_is_leased_1`,
+    `drop function if exists @schema.run_waits_1`,
+    `drop function if exists @schema.flag_is_off_1`,
+    `drop function if exists @schema.job_is_held_1`,
+    `drop function if exists @schema.wake_1`,
+    `drop function if exists @schema.receipt_lock_1`,
+    `drop function if exists @schema.job_lock_all_1`,
+    `drop function if exists @schema.job_lock_1`,
+  ],
+});
