@@ -1,4 +1,5 @@
 import { resolveSchedulerOptions } from '../../lib/options/resolve-options.js';
+import { monthsAround } from '../../lib/domain/schedule/months.js';
 import { BackfillCancelStore } from '../../lib/store/backfills/backfill-cancel.store.js';
 import { BackfillFeedStore } from '../../lib/store/backfills/backfill-feed.store.js';
 import { BackfillStore } from '../../lib/store/backfills/backfill.store.js';
@@ -22,7 +23,7 @@ import { TakeOverStore } from '../../lib/store/jobs/take-over.store.js';
 import { schedulerMigrationsIn } from '../../migrations/index.js';
 import { createTestDatabase, type TestDatabase } from './database.js';
 
-/** Every store on a database of its own, migrated, with this month's partitions. */
+/** Every store on a database of its own, migrated, with the partitions of this month and of the two beside it. */
 export interface Stores {
   readonly test: TestDatabase;
   readonly database: SchedulerDatabase;
@@ -54,7 +55,8 @@ export async function openStores(): Promise<Stores> {
   const schema = new SchemaStore(database);
   await schema.migrate();
   const partitions = new PartitionStore(database);
-  await partitions.ensure([new Date()]);
+  // What a test writes may lie in another month, some hours from now, and a month may end while the file runs.
+  await partitions.ensure(monthsAround(secondsAgo(0), 1, 1));
   const claims = new ClaimStoreForTests(database, partitions);
   const instances = new JobInstanceStore(database);
   return {
