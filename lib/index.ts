@@ -122,6 +122,7 @@ export { MissingTablesError } from './errors/missing-tables.error.js';
 export { MixedReceiptError } from './errors/mixed-receipt.error.js';
 export { NestedReceiptError } from './errors/nested-receipt.error.js';
 export { OpenWorkError } from './errors/open-work.error.js';
+export { OperationBusyError } from './errors/operation-busy.error.js';
 export { OtherDatabaseError } from './errors/other-database.error.js';
 export { OutsideRunError } from './errors/outside-run.error.js';
 export { ReceiptTransactionError } from './errors/receipt-transaction.error.js';

@@ -6,6 +6,7 @@ import { createJobRuns } from './1796000000002-CreateJobRuns.js';
 import { createJobSchedule } from './1796000000001-CreateJobSchedule.js';
 import { createReceipts } from './1796000000003-CreateReceipts.js';
 import { createJobBackfills } from './1796000000004-CreateJobBackfills.js';
+import { createOperatorFunctions } from './1796000000013-CreateOperatorFunctions.js';
 import { createReceiptFunctions } from './1796000000011-CreateReceiptFunctions.js';
 import { createRules } from './1796000000009-CreateRules.js';
 import { createRunFunctions } from './1796000000010-CreateRunFunctions.js';
@@ -31,6 +32,7 @@ export function schedulerMigrationsIn(schema?: string): MigrationClass[] {
     createRules,
     createRunFunctions,
     createReceiptFunctions,
+    createOperatorFunctions,
   ];
   return creations.map((create) => create(schema));
 }

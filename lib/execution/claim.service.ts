@@ -118,7 +118,8 @@ export class ClaimService {
       .map((answer) => this.owned(answer, jobs.get(answer.jobName)!.leaseMs, sentAt));
     for (const { checkpoint: _, ...run } of owned) this.events.emit({ type: 'run.claimed', ...run });
     for (const answer of answers) {
-      const { jobName, fireTime } = answer;
+      const { jobName, fireTime, attempt, pages } = answer;
+      if (answer.verdict === 'fanned_out') this.events.emit({ type: 'run.fannedOut', jobName, fireTime, attempt: attempt!, pages: pages!, durationMs: 0 });
       if (answer.verdict === 'outdated') this.events.emit({ type: 'job.outdated', jobName });
       if (answer.verdict === 'skipped') this.events.emit({ type: 'run.skipped', jobName, fireTime, reason: answer.reason! });
       if (answer.verdict === 'queued') this.events.emit({ type: 'run.queued', jobName, fireTime, trigger: 'schedule' });

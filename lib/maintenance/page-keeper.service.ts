@@ -46,6 +46,7 @@ export class PageKeeper {
     events: SchedulerEvents,
   ) {
     this.loop = new Loop(() => this.keep(), { maxSleepMs: options.pollIntervalMs, ...loopListener(events, 'page keeper') });
+    events.of('run.fannedOut').subscribe(() => this.wake());
   }
 
   /** Without handlers of pages there is nothing to keep. */

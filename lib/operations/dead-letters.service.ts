@@ -30,7 +30,7 @@ export class DeadLetters {
    * Lets one run begin again, with all the attempts its job allows: the same occurrence, so that receipts hold what was done.
    * It waits like any waiting run: for its turn, and for the end of a pause. A done, skipped or cancelled run may be replayed
    * as well.
-   * One that died of its pages is under way again with those that are not done; its handler is not called.
+   * One that died of its pages begins again with those that are not done; its handler is not called.
    * @throws UnknownRunError when there is none
    * @throws RunStateError when it is running or queued, when its row stands for a gap of several occurrences, or when its job was removed
    */

@@ -2,6 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { runId, type RunKey } from '../domain/runs/run.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import { PageKeeper } from '../maintenance/page-keeper.service.js';
+import { ReaperService } from '../maintenance/reaper.service.js';
 import { readOperator, type Operator } from '../options/operator.js';
 import { readPageFilter, type DeadPageFilter, type DeadPageOptions } from '../options/page-filter.js';
 import type { Actor } from '../store/operations/dead-letter.store.js';
@@ -21,6 +22,7 @@ export class DeadPages {
   constructor(
     private readonly store: PageLettersStore,
     private readonly keeper: PageKeeper,
+    private readonly reaper: ReaperService,
   ) {}
 
   /** Pages that wait for a person, the earliest fire times first. @throws InvalidOptionsError */
@@ -30,14 +32,15 @@ export class DeadPages {
   }
 
   /**
-   * Lets dead pages begin again, with all their attempts and the same receipts; those that are done are left alone. Their occurrence is
-   * under way again, and ends with the last of them.
+   * Lets dead pages begin again, with all their attempts and the same receipts; those that are done are left alone. Their occurrence
+   * waits like any waiting run: for its turn, and for the end of a pause. Then it is under way, and ends with the last of them.
    * @throws InvalidOptionsError
    */
   async replay(filter: DeadPageFilter, operator: Operator, options?: DeadPageOptions): Promise<ChangedPages> {
     const verb = 'SchedulerService.replayPages';
     const actor = readOperator(operator, verb);
     const changed = await this.change(filter, options, verb, (run, pages) => this.store.replay(run, pages, actor));
+    this.reaper.wake();
     this.keeper.wake();
     return changed;
   }

@@ -6,7 +6,6 @@ import { FlagStore } from '../../lib/store/jobs/flag.store.js';
 import { ManualRunStore, type ManualRun } from '../../lib/store/operations/manual-run.store.js';
 import { OverrideStore } from '../../lib/store/operations/override.store.js';
 import { PauseStore } from '../../lib/store/operations/pause.store.js';
-import { queryOn } from '../../lib/store/connection/query.js';
 import { SkipStore } from '../../lib/store/operations/skip.store.js';
 import { explanationOf } from '../../lib/domain/explain/explanation.js';
 import { ExplainStore } from '../../lib/store/operations/explain.store.js';
@@ -326,7 +325,15 @@ describe('run now', () => {
   });
 
   it('takes the next free millisecond, and never that of an occurrence', async () => {
-    const insert = () => manual['insert'](queryOn(stores.database.coordination), A_RUN, { now: secondsAgo(5), by: 'ops', beside: false });
+    const insert = async () => {
+      const [row] = await stores.test.query<{ place: Date }>(
+        `insert into job_runs (job_name, fire_time, status, trigger, next_attempt_at)
+         values ('job', run_place_1('job', $1), 'queued', 'manual', now())
+         returning fire_time as place`,
+        [secondsAgo(5)],
+      );
+      return row!.place;
+    };
     const places = [await insert(), await insert(), await insert()].map((fireTime) => fireTime.getTime() - secondsAgo(5).getTime());
     expect(places).toEqual([1, 2, 3]);
   });

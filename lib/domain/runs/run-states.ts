@@ -22,6 +22,7 @@ export const FIRST_STATES: readonly { readonly status: RunStatus; readonly by: r
  */
 export const RUN_MOVES: readonly RunMove[] = [
   { from: 'queued', to: 'running', by: ['claim'] },
+  { from: 'queued', to: 'fanned_out', by: ['claim'] },
   { from: 'failed', to: 'running', by: ['claim'] },
   { from: 'orphaned', to: 'running', by: ['claim'] },
   { from: 'running', to: 'done', by: ['complete'] },
@@ -39,7 +40,6 @@ export const RUN_MOVES: readonly RunMove[] = [
   { from: 'orphaned', to: 'cancelled', by: ['cancel', 'discard'] },
   { from: 'dead', to: 'cancelled', by: ['discard'] },
   { from: 'dead', to: 'queued', by: ['replay'] },
-  { from: 'dead', to: 'fanned_out', by: ['replay'] },
   { from: 'done', to: 'queued', by: ['replay', 'backfill'] },
   { from: 'skipped', to: 'queued', by: ['replay', 'backfill'] },
   { from: 'cancelled', to: 'queued', by: ['replay', 'backfill'] },

@@ -1,9 +1,7 @@
+import { carryOut } from '../operations/carry-out.js';
 import type { ReadOperator } from '../operations/operated-job.js';
 import { queryOn } from '../connection/query.js';
-import { recordAction } from '../operations/record-action.js';
 import type { SchedulerDatabase } from '../scheduler-database.js';
-import { inTransaction } from '../connection/transaction.js';
-import { wakeUp } from '../wake-up.js';
 
 /** A feature flag: what the table says about it, and who asks for it. */
 export interface StoredFlag {
@@ -22,21 +20,7 @@ export class FlagStore {
   constructor(private readonly database: SchedulerDatabase) {}
 
   async set(name: string, on: boolean, { by, reason }: ReadOperator): Promise<void> {
-    const { coordination, tables } = this.database;
-    await inTransaction(coordination, async (query) => {
-      await query(
-        `insert into ${tables.jobFlags} (name, is_on, changed_by, reason)
-         values ($1, $2, $3, $4)
-         on     conflict (name) do update
-         set    is_on = excluded.is_on,
-                changed_by = excluded.changed_by,
-                reason = excluded.reason,
-                changed_at = clock_timestamp()`,
-        [name, on, by, reason],
-      );
-      await recordAction(query, tables, { action: 'set-flag', by, reason, details: { flag: name, on } });
-      await wakeUp(query, tables, on ? 'runs' : 'jobs');
-    });
+    await carryOut(this.database, 'flag_set_1', [name, on, by, reason], { verb: 'set', jobName: null, what: `flag "${name}"` });
   }
 
   /** Those that are set and those that jobs name, by name. */

@@ -14,9 +14,10 @@ export interface ReadOperator {
  * The job that an operator names; its row is held until the transaction ends.
  * @throws UnknownJobError, RenamedJobError
  */
-export async function operatedJob(query: Query, { jobSchedule }: Tables, name: string): Promise<StoredJob> {
-  const [row] = await query<StoredJobRow>(`select ${STORED_JOB_COLUMNS} from ${jobSchedule} where name = $1 for no key update`, [name]);
-  if (!row || row.removed_at !== null) throw await unknownJob(query, jobSchedule, name);
-  if (row.yields_to !== null) throw new RenamedJobError(name, row.yields_to);
-  return storedJob(row);
+export async function operatedJob(query: Query, tables: Tables, name: string): Promise<StoredJob> {
+  const [operated] = await query<{ verdict: string | null; facts: { yieldsTo: string } }>(`select * from ${tables.qualify('job_operated_1')}($1)`, [name]);
+  if (operated!.verdict === 'unknown job') throw await unknownJob(query, tables.jobSchedule, name);
+  if (operated!.verdict === 'renamed') throw new RenamedJobError(name, operated!.facts.yieldsTo);
+  const [row] = await query<StoredJobRow>(`select ${STORED_JOB_COLUMNS} from ${tables.jobSchedule} where name = $1`, [name]);
+  return storedJob(row!);
 }

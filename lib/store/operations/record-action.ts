@@ -18,10 +18,9 @@ export interface OperatorAction {
 export const NOBODY_NAMED = 'unknown';
 
 /** Keeps what an operator does, in the transaction in which it is done. */
-export async function recordAction(query: Query, { jobActions }: Tables, { action, jobName, fireTime, by, reason, details }: OperatorAction): Promise<void> {
+export async function recordAction(query: Query, tables: Tables, { action, jobName, fireTime, by, reason, details }: OperatorAction): Promise<void> {
   await query(
-    `insert into ${jobActions} (action, job_name, fire_time, actor, reason, details)
-     values ($1, $2, $3, $4, $5, $6)`,
+    `select ${tables.qualify('job_action_record_1')}($1, $2, $3, $4, $5, $6)`,
     [action, jobName ?? null, fireTime?.toISOString() ?? null, by, reason ?? null, details ? JSON.stringify(details) : null],
   );
 }

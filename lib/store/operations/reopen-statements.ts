@@ -53,7 +53,8 @@ export async function shrinkGaps(query: Query, { jobRuns }: Tables, jobName: str
  * not count; their number goes on, for it is the fence.
  * @returns the fire time; nothing when somebody changed the row meanwhile
  */
-export async function reopenRuns(query: Query, { jobRuns }: Tables, backfill: QueuedFor, jobName: string, row: OccurrenceRow, gap: RestOfGap): Promise<Date[]> {
+export async function reopenRuns(query: Query, tables: Tables, backfill: QueuedFor, jobName: string, row: OccurrenceRow, gap: RestOfGap): Promise<Date[]> {
+  const { jobRuns } = tables;
   if (gap.heir !== null) {
     await query(
       `insert into ${jobRuns} (job_name, fire_time, status, trigger, reason, finished_at, gap_from, gap_count)
@@ -82,6 +83,7 @@ export async function reopenRuns(query: Query, { jobRuns }: Tables, backfill: Qu
             finished_at = null,
             next_attempt_at = clock_timestamp(),
             releases = attempt,
+            pages = case when ${tables.qualify('run_died_of_pages_1')}(status, pages) then pages end,
             gap_from = case when $7 then gap_from end,
             gap_count = case when $7 then gap_count end,
             earlier_attempts = earlier_attempts || jsonb_build_object(

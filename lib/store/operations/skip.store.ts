@@ -1,11 +1,14 @@
-import type { StoredJob } from '../jobs/stored-job.js';
+import { STORED_JOB_COLUMNS, storedJob, type StoredJob, type StoredJobRow } from '../jobs/stored-job.js';
+import { OperationBusyError } from '../../errors/operation-busy.error.js';
 import { RunRefusedError } from '../../errors/run-refused.error.js';
-import { operatedJob, type ReadOperator } from './operated-job.js';
+import { carryOut } from './carry-out.js';
+import type { ReadOperator } from './operated-job.js';
 import type { PartitionStore } from '../upkeep/partition.store.js';
-import { recordAction } from './record-action.js';
-import { holdJobs } from '../jobs/replaced-schedules.js';
+import { queryOn } from '../connection/query.js';
 import type { SchedulerDatabase } from '../scheduler-database.js';
-import { inTransaction } from '../connection/transaction.js';
+
+/** How often a job may change between the look at it and the skip. */
+const MOST_LOOKS = 10;
 
 /** Decides occurrences before they are due: each gets a row that says that it does not run. */
 export class SkipStore {
@@ -19,53 +22,36 @@ export class SkipStore {
    * @returns those that `next` named; one that had a row already has no other
    */
   async skip(jobName: string, next: (stored: StoredJob, now: number) => readonly number[], { by, reason }: ReadOperator): Promise<Date[]> {
-    const { database } = this;
-    const { tables } = database;
-    let fireTimes: Date[] = [];
-    return this.partitions.makingSure(
-      () => fireTimes,
-      () =>
-        inTransaction(database.coordination, async (query) => {
-          await holdJobs(query, database, [jobName]);
-          const stored = await operatedJob(query, tables, jobName);
-          const [clock] = await query<{ now: Date }>('select clock_timestamp() as now');
-          fireTimes = next(stored, clock!.now.getTime()).map((fireTime) => new Date(fireTime));
-          const skipped = await query<{ fire_time: Date }>(
-            `insert into ${tables.jobRuns} (job_name, fire_time, status, trigger, reason, requested_by, finished_at)
-             select $1, fire_time, 'skipped', 'schedule', $3, $4, clock_timestamp()
-             from   unnest($2::timestamptz[]) as occurrence (fire_time)
-             on     conflict (job_name, fire_time) do nothing
-             returning fire_time`,
-            [jobName, fireTimes.map((fireTime) => fireTime.toISOString()), `skipped by ${by}${reason ? `: ${reason}` : ''}`, by],
-          );
-          for (const { fire_time } of skipped) await recordAction(query, tables, { action: 'skip', jobName, fireTime: fire_time, by, reason });
-          return fireTimes;
-        }),
-    );
+    for (let look = 1; look <= MOST_LOOKS; look++) {
+      const row = await this.look(jobName);
+      const fireTimes = row ? next(storedJob(row), row.now.getTime()).map((fireTime) => new Date(fireTime)) : [];
+      const values = [jobName, row?.version ?? null, fireTimes.map((fireTime) => fireTime.toISOString()), by, reason];
+      const { verdict } = await this.partitions.makingSure(
+        () => fireTimes,
+        () => carryOut(this.database, 'job_skip_1', values, { verb: 'skip occurrences of', jobName }),
+      );
+      if (verdict === 'skipped') return fireTimes;
+    }
+    throw new OperationBusyError('skip occurrences of', `job "${jobName}"`);
   }
 
   /** The occurrence runs after all. @throws RunRefusedError when it was not skipped by an operator, or its time has come */
   async unskip(jobName: string, fireTime: Date, { by, reason }: ReadOperator): Promise<void> {
-    const { database } = this;
-    const { tables } = database;
-    await inTransaction(database.coordination, async (query) => {
-      await holdJobs(query, database, [jobName]);
-      const removed = await query(
-        `delete from ${tables.jobRuns}
-         where  job_name = $1
-         and    fire_time = $2
-         and    status = 'skipped'
-         and    requested_by is not null
-         and    gap_from is null
-         and    fire_time > clock_timestamp()
-         returning 1`,
-        [jobName, fireTime.toISOString()],
-      );
-      if (removed.length === 0) {
-        const occurrence = `undo the skip of ${fireTime.toISOString()}`;
-        throw new RunRefusedError(jobName, occurrence, 'no operator skipped it, or its time has come; look at it with explain');
-      }
-      await recordAction(query, tables, { action: 'unskip', jobName, fireTime, by, reason });
-    });
+    const at = fireTime.toISOString();
+    const { verdict } = await carryOut(this.database, 'job_unskip_1', [jobName, at, by, reason], { verb: 'undo a skip of', jobName });
+    if (verdict === 'unskipped') return;
+    throw new RunRefusedError(jobName, `undo the skip of ${at}`, 'no operator skipped it, or its time has come; look at it with explain');
+  }
+
+  /** The job, the version of its row, and the database's clock. Nothing is held: what is decided by it is judged again by the version. */
+  private async look(jobName: string): Promise<(StoredJobRow & { version: string; now: Date }) | undefined> {
+    const { coordination, tables } = this.database;
+    const [row] = await queryOn(coordination)<StoredJobRow & { version: string; now: Date }>(
+      `select ${STORED_JOB_COLUMNS}, xmin::text as version, clock_timestamp() as now
+       from   ${tables.jobSchedule}
+       where  name = $1`,
+      [jobName],
+    );
+    return row;
   }
 }

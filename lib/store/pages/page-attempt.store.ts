@@ -5,7 +5,6 @@ import { mayEndSessionsOf } from '../connection/may-end-session.js';
 import { inOneMessage } from '../connection/one-message.js';
 import { cancelWaitingPages, endFannedOut } from './page-ends.js';
 import { lockPages } from './page-lock.js';
-import { queryOn, type Query } from '../connection/query.js';
 import { receiptLockKey } from '../receipts/receipt-lock.js';
 import type { SchedulerDatabase } from '../scheduler-database.js';
 import type { Tables } from '../tables.js';
@@ -26,7 +25,7 @@ export type PageClaim =
   | { readonly kind: 'claimed'; readonly page: OwnedPage }
   /** Somebody holds the row, to end a receipt or to end the page: to be tried again. */
   | { readonly kind: 'held' }
-  /** The ticket is worth nothing: its page has ended, waits for its next attempt, or its run is over. */
+  /** The ticket is worth nothing: its page has ended or waits for its next attempt, or its run is over or waits to be started. */
   | { readonly kind: 'over' };
 
 /** How a page's attempt ended. */
@@ -59,11 +58,7 @@ export interface WrittenPageEnd {
 
 /** The statements of a page's attempts. Each names the attempt it belongs to: of two deliveries, the later one has raised it. */
 export class PageAttemptStore {
-  private readonly query: Query;
-
-  constructor(private readonly database: SchedulerDatabase) {
-    this.query = queryOn(database.coordination);
-  }
+  constructor(private readonly database: SchedulerDatabase) {}
 
   /**
    * Begins the next attempt of a page. Who worked it before and has not ended it is dead, frozen, or cut off from the queue: what it
@@ -97,13 +92,12 @@ export class PageAttemptStore {
          where  page.job_name = free.job_name
          and    page.fire_time = free.fire_time
          and    page.page = free.page
-         and    run.status in ('running', 'fanned_out', 'queued', 'failed', 'orphaned')
-         and    run.cancel_requested_at is null
+         and    ${tables.qualify('run_works_pages_1')}(run.status, run.lease_until, run.cancel_requested_at)
          returning page.attempt, page.releases, page.data, run.trigger, run.data as "runData"`,
       ];
     });
     if (claimed) return { kind: 'claimed', page: { ...claimed, jobName: ticket.jobName, fireTime: ticket.fireTime, page: ticket.page, instanceId } };
-    return { kind: (await this.isOpen(ticket)) ? 'held' : 'over' };
+    return { kind: await this.giveBack(ticket) };
   }
 
   /**
@@ -157,22 +151,9 @@ export class PageAttemptStore {
     return ended ? { ...ended, jobName: run.jobName, fireTime: run.fireTime } : null;
   }
 
-  private async isOpen({ jobName, fireTime, page, ticket }: PageTicket): Promise<boolean> {
-    const { jobRuns, jobPages } = this.database.tables;
-    const rows = await this.query(
-      `select
-       from   ${jobPages} page
-       join   ${jobRuns} run on run.job_name = page.job_name and run.fire_time = page.fire_time
-       where  page.job_name = $1
-       and    page.fire_time = $2
-       and    page.page = $3
-       and    page.ticket = $4
-       and    page.status in ('queued', 'failed', 'running')
-       and    run.status in ('running', 'fanned_out', 'queued', 'failed', 'orphaned')
-       and    run.cancel_requested_at is null`,
-      [jobName, fireTime.toISOString(), page, ticket],
-    );
-    return rows.length > 0;
+  private async giveBack({ jobName, fireTime, page, ticket }: PageTicket): Promise<'held' | 'over'> {
+    const [row] = await this.database.call<{ page_give_back_1: 'held' | 'over' }>('page_give_back_1', [jobName, fireTime.toISOString(), page, ticket]);
+    return row!.page_give_back_1;
   }
 }
 

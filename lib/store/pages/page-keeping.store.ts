@@ -51,8 +51,7 @@ export class PageKeepingStore {
        where  page.status in ('queued', 'failed')
        and    page.enqueued_at is null
        and    page.job_name = any ($1::text[])
-       and    run.status in ('running', 'fanned_out', 'queued', 'failed', 'orphaned')
-       and    run.cancel_requested_at is null
+       and    ${this.database.tables.qualify('run_works_pages_1')}(run.status, run.lease_until, run.cancel_requested_at)
        order  by page.next_attempt_at
        limit  $2`,
       [jobNames, limit],

@@ -15,6 +15,8 @@ import type { SchedulerDatabase } from '../scheduler-database.js';
 export type ClaimVerdict =
   /** It is ours: `attempt` and `leaseUntil` are set. */
   | 'claimed'
+  /** Its pages begin again, without its tick and without an owner: `attempt` and `pages` are set. */
+  | 'fanned_out'
   /** It has a row that says why it does not run: `reason` is set. */
   | 'skipped'
   /** It has a row that waits: it starts when the run of a backfill that is in its way has ended. */
@@ -37,6 +39,7 @@ export interface ClaimAnswer extends RunKey {
   readonly trigger: RunTrigger | null;
   readonly beside: boolean;
   readonly leaseUntil: Date | null;
+  readonly pages: number | null;
   /** Of a run that was given its own; null otherwise. */
   readonly data: unknown;
   /** What an earlier attempt has saved; null for nothing; undefined where it is too large to come along. */
@@ -133,6 +136,7 @@ interface ClaimRow {
   trigger: RunTrigger | null;
   beside?: boolean;
   lease_until: Date | null;
+  pages?: number | null;
   data?: unknown;
   has_checkpoint?: boolean;
   /** The one value in an array: it may be null. */
@@ -153,6 +157,7 @@ function answers(rows: readonly ClaimRow[]): ClaimAnswers {
       trigger: row.trigger,
       beside: row.beside ?? false,
       leaseUntil: row.lease_until,
+      pages: row.pages ?? null,
       data: row.data ?? null,
       checkpoint: checkpointOf(row),
     })),

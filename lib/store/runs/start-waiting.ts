@@ -17,19 +17,19 @@ export function startWaiting(tables: Tables, candidates: string, instanceId: str
   const { jobRuns, jobSchedule, jobFlags } = tables;
   return `
      update ${jobRuns} run
-     set    status = 'running',
+     -- One that waits for its pages alone is theirs again: its tick has done its work.
+     set    status = case when run.pages is null then 'running' else 'fanned_out' end,
             reason = null,
             attempt = run.attempt + 1,
             claimed_by = ${instanceId} #>> '{}',
             concurrency_group = candidate.concurrency_group,
             started_at = clock_timestamp(),
             finished_at = null,
-            lease_until = clock_timestamp() + candidate.lease_ms * interval '1 millisecond',
+            lease_until = case when run.pages is null then clock_timestamp() + candidate.lease_ms * interval '1 millisecond' end,
             next_attempt_at = null,
             cancel_requested_at = null,
             cancel_reason = null,
             error = null,
-            pages = null,
             earlier_attempts = case when run.claimed_by is null then run.earlier_attempts else run.earlier_attempts || jsonb_build_object(
               'attempt', run.attempt,
               'claimedBy', run.claimed_by,
@@ -64,5 +64,5 @@ export function startWaiting(tables: Tables, candidates: string, instanceId: str
      returning run.job_name, run.fire_time, run.attempt, run.releases, run.trigger, run.beside, run.lease_until, run.data,
                run.checkpoint is not null as has_checkpoint,
                case when pg_column_size(run.checkpoint) <= ${MOST_CARRIED_BYTES} then jsonb_build_array(run.checkpoint) end as checkpoint,
-               null as reason, 'claimed' as verdict, clock_timestamp() as now`;
+               null as reason, case run.status when 'running' then 'claimed' else 'fanned_out' end as verdict, run.pages, clock_timestamp() as now`;
 }

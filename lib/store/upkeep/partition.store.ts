@@ -53,12 +53,12 @@ export class PartitionStore {
   }
 
   /** Does the work; when it fails because a partition is missing, makes those for the instants it names and does it again. */
-  async makingSure<Result>(instants: () => readonly Date[], work: () => Promise<Result>): Promise<Result> {
+  async makingSure<Result>(instants: () => readonly Date[] | Promise<readonly Date[]>, work: () => Promise<Result>): Promise<Result> {
     try {
       return await work();
     } catch (error) {
       if (!isMissingPartition(error)) throw error;
-      await this.ensure(instants());
+      await this.ensure(await instants());
       return work();
     }
   }
