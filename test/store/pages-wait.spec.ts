@@ -39,14 +39,15 @@ beforeAll(async () => {
 });
 afterAll(() => stores.close());
 beforeEach(async () => {
-  await stores.test.query('truncate job_runs, job_pages, job_schedule, job_instances, job_flags, job_actions');
-  await stores.schedules.declare([aJob('job', '* * * * * *', { flag: 'exports' })], null);
+  await stores.test.query('truncate job_runs, job_pages, job_schedule, job_instances, job_flags, job_actions, job_backfills');
+  await stores.schedules.declare([JOB], null);
   await stores.test.query(`update job_schedule set decided_until = '2000-01-01'`);
 });
 
 const OPS = { by: 'ops', reason: 'mended' };
 const FIRE_TIME = secondsAgo(60);
 const KEY = { jobName: 'job', fireTime: FIRE_TIME };
+const JOB = aJob('job', '* * * * * *', { flag: 'exports' });
 const KNOWN = { name: 'job', maxAttempts: 3, overlap: 'forbid' as const, flag: 'exports' };
 const DONE: PageEnding = { status: 'done', error: null, reason: null, retryInMs: null, releases: 0 };
 const DEAD: PageEnding = { status: 'dead', error: { name: 'Error', message: 'no', stack: null }, reason: null, retryInMs: null, releases: 0 };
@@ -97,7 +98,14 @@ async function start() {
   return (await stores.claims.claimWaiting(waiting.map((one) => ({ ...one, overlap: 'forbid' as const, leaseMs: 60_000, flag: 'exports' })), 'B')).answers;
 }
 
+async function backfill(): Promise<string> {
+  const id = await stores.backfills.create({ jobName: 'job', from: FIRE_TIME, to: FIRE_TIME, maxConcurrent: 1, beside: false, replay: true, total: 1, requestedBy: 'ops', reason: null });
+  await stores.feeds.feed(id, JOB);
+  return id;
+}
+
 const WAYS = {
+  'backfill that replays': backfill,
   replay: () => stores.deadLetters.replay(KEY, ['dead'], OPS),
   replayAll: () => stores.deadLettersInBulk.replayAll({ status: 'dead', jobName: 'job', from: null, to: null, errorContains: null }, 10, OPS, {}),
   replayPages: () => letters.replay(KEY, ['b'], OPS),
@@ -147,6 +155,14 @@ describe('a run that died of its pages', () => {
     await WAYS.replayPages();
     expect(await cancels.cancel(KEY, OPS)).toBe('cancelled');
     expect(await start()).toEqual([]);
+    expect(await deliver('b')).toEqual({ kind: 'over' });
+  });
+
+  it('has its pages counted as before when the backfill that queued it is cancelled', async () => {
+    await diedOfPages();
+    const id = await backfill();
+    await stores.cancels.cancel(id, 'job', 'ops', null);
+    expect(await run()).toMatchObject({ status: 'dead', pages: 2 });
     expect(await deliver('b')).toEqual({ kind: 'over' });
   });
 
