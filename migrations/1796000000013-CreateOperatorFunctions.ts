@@ -110,7 +110,7 @@ export const createOperatorFunctions = migration('CreateOperatorFunctions1796000
       verdict := 'set';
     end $$`,
 
-    // Decides occurrences before they are due, if the job is as it was read and none of them is due yet.
+    // Decides occurrences before they are due, if the job is as it was read.
     `create or replace function @schema.job_skip_1(
       its_job text, its_version text, its_fire_times timestamptz[], its_actor text, its_reason text, out verdict text, out facts jsonb) ${VERB} as $$
     declare
@@ -121,8 +121,7 @@ export const createOperatorFunctions = migration('CreateOperatorFunctions1796000
       if verdict is not null then
         return;
       end if;
-      if its_version is distinct from (select job.xmin::text from job_schedule job where job.name = its_job)
-         or exists (select from unnest(its_fire_times) as due (at) where due.at <= clock_timestamp()) then
+      if its_version is distinct from (select job.xmin::text from job_schedule job where job.name = its_job) then
         verdict := 'stale';
         return;
       end if;
@@ -303,11 +302,13 @@ export const createOperatorFunctions = migration('CreateOperatorFunctions1796000
       select status = 'dead' and pages is not null
     $$`,
 
-    // The key of the lock behind which the pages of an occurrence end: of two that end at once, each would otherwise see the other as
-    // still open. It is not the row of the run, whose lease is renewed while its first pages end already.
-    `create or replace function @schema.page_lock_1(job text, fire_time timestamptz) returns bigint language sql stable as $$
-      select hashtextextended('nestjs-distributed-cron:pages:' || @schema_text || ':' || job || ' ' || extract(epoch from fire_time), 0)
-    $$`,
+    // Takes the lock behind which the pages of an occurrence end, until the transaction does: of two that end at once, each would
+    // otherwise see the other as still open. It is not the row of the run, whose lease is renewed while its first pages end already.
+    `create or replace function @schema.pages_lock_1(its_job text, its_fire_time timestamptz) returns void language plpgsql as $$
+    begin
+      perform pg_advisory_xact_lock(hashtextextended(
+        'nestjs-distributed-cron:pages:' || @schema_text || ':' || its_job || ' ' || extract(epoch from its_fire_time), 0));
+    end $$`,
 
     // Queues pages of an occurrence again: the dead ones among those that are named, or all that are not done. Those that were thrown
     // away stay so. Attempts so far do not count, and tickets that a queue may still have are worth nothing.
@@ -502,7 +503,7 @@ export const createOperatorFunctions = migration('CreateOperatorFunctions1796000
     declare
       reopened integer := 0;
     begin
-      perform pg_advisory_xact_lock(page_lock_1(its_job, its_fire_time));
+      perform pages_lock_1(its_job, its_fire_time);
       perform
       from   job_runs run
       where  run.job_name = its_job
@@ -537,7 +538,7 @@ export const createOperatorFunctions = migration('CreateOperatorFunctions1796000
     declare
       discarded integer;
     begin
-      perform pg_advisory_xact_lock(page_lock_1(its_job, its_fire_time));
+      perform pages_lock_1(its_job, its_fire_time);
       update job_pages page
       set    status = 'cancelled',
              reason = 'discarded: ' || its_reason
@@ -575,7 +576,7 @@ export const createOperatorFunctions = migration('CreateOperatorFunctions1796000
     `drop function if exists @schema.run_begin_again_1`,
     `drop function if exists @schema.page_give_back_1`,
     `drop function if exists @schema.page_reopen_1`,
-    `drop function if exists @schema.page_lock_1`,
+    `drop function if exists @schema.pages_lock_1`,
     `drop function if exists @schema.run_died_of_pages_1`,
     `drop function if exists @schema.run_works_pages_1`,
     `drop function if exists @schema.run_cancel_1`,

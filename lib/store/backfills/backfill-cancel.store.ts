@@ -56,13 +56,14 @@ export class BackfillCancelStore {
               claimed_by = was."claimedBy",
               started_at = was."startedAt",
               finished_at = was."finishedAt",
+              pages = was.pages,
               next_attempt_at = null,
               backfill_id = null,
               beside = false,
               earlier_attempts = run.earlier_attempts - -1
        from   ${jobRuns} queued
        cross  join lateral jsonb_to_record(queued.earlier_attempts -> -1)
-                as was (status text, trigger text, reason text, error jsonb, "claimedBy" text, "startedAt" timestamptz, "finishedAt" timestamptz)
+                as was (status text, trigger text, reason text, error jsonb, pages integer, "claimedBy" text, "startedAt" timestamptz, "finishedAt" timestamptz)
        where  queued.backfill_id = $1
        and    queued.status = 'queued'
        and    queued.claimed_by is null

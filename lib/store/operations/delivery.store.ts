@@ -131,15 +131,23 @@ export class DeliveryStore {
     return schedule.isExternal && fallbackMs === null;
   }
 
-  /** What is too old to run is as good as decided: a rename or an edit has not to look through it. */
+  /** What is too old to run is as good as decided: a rename or an edit has not to look through it. A delivery waits for nobody because of that. */
   private async forgetThePast({ name, decidedUntil, now, catchUpWindowMs }: DeliverableJob): Promise<void> {
     const tooOld = now.getTime() - catchUpWindowMs;
     if (decidedUntil.getTime() >= tooOld - SLACK_MS) return;
+    const { jobSchedule } = this.database.tables;
     await this.query(
-      `update ${this.database.tables.jobSchedule}
+      `with free as (
+         select name
+         from   ${jobSchedule}
+         where  name = $1
+         and    decided_until < $2
+         for    no key update skip locked
+       )
+       update ${jobSchedule} job
        set    decided_until = $2
-       where  name = $1
-       and    decided_until < $2`,
+       from   free
+       where  job.name = free.name`,
       [name, new Date(tooOld).toISOString()],
     );
   }

@@ -3,7 +3,6 @@ import type { CallInDoubt, ExplainedJob, ExplainedRow, ExplainedStart, Explanati
 import type { RunKey } from '../../domain/runs/run.js';
 import { inDoubt } from '../receipts/in-doubt.store.js';
 import { timesOf } from './times-of.js';
-import { isOff } from '../jobs/flag-off.js';
 import type { JobRun } from '../entities/job-run.entity.js';
 import { queryOn, type Query } from '../connection/query.js';
 import type { SchedulerDatabase } from '../scheduler-database.js';
@@ -44,14 +43,14 @@ export class ExplainStore {
   }
 
   private async job(name: string): Promise<{ job: ExplainedJob | null; storedSchedule: StoredSchedule | null }> {
-    const { jobSchedule, jobInstances, jobFlags } = this.database.tables;
+    const { jobSchedule, jobInstances } = this.database.tables;
     const [row] = await this.query<StoredSchedule & Omit<ExplainedJob, 'paused'> & PausedRow>(
       `select job.cron, job.time_zone as "timeZone", job.calendar,
               job.effective_from as "effectiveFrom", job.decided_until as "decidedUntil", job.enabled,
               job.paused_at is not null and (job.paused_until is null or job.paused_until > clock_timestamp()) as paused,
               job.paused_at as since, job.paused_until as until, job.paused_by as by, job.paused_reason as reason,
               job.policies ->> 'flag' as flag, coalesce(job.policies ->> 'flagOff', 'finish') as "flagOff",
-              ${isOff(jobFlags, `job.policies ->> 'flag'`)} as "flagIsOff",
+              ${this.database.tables.qualify('flag_is_off_1')}(job.policies ->> 'flag') as "flagIsOff",
               case when ${runningInGroup(this.database.tables, `job.policies -> 'concurrencyGroup' ->> 'name'`)} >= (job.policies -> 'concurrencyGroup' ->> 'limit')::integer
                    then job.policies -> 'concurrencyGroup' end as "fullGroup",
               job.yields_to as "yieldsTo", job.removed_at as "removedAt",

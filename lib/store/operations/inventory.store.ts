@@ -1,5 +1,4 @@
 import type { RunStatus } from '../../domain/runs/run.js';
-import { isOff } from '../jobs/flag-off.js';
 import type { JobAction } from '../entities/job-action.entity.js';
 import { queryOn, type Query } from '../connection/query.js';
 import type { SchedulerDatabase } from '../scheduler-database.js';
@@ -56,14 +55,14 @@ export class InventoryStore {
 
   /** By name, and the database's clock. */
   async jobs(): Promise<{ now: Date; jobs: InventoryRow[] }> {
-    const { jobSchedule, jobRuns, jobInstances, jobFlags } = this.database.tables;
+    const { jobSchedule, jobRuns, jobInstances } = this.database.tables;
     const [clock] = await this.query<{ now: Date }>('select clock_timestamp() as now');
     const jobs = await this.query<Omit<InventoryRow, 'last'> & { last: StoredLastRun | null }>(
       `select job.name, job.owner, job.cron, job.time_zone as "timeZone", job.calendar, job.policies, job.handler, job.enabled,
               job.paused_at is not null and (job.paused_until is null or job.paused_until > clock_timestamp()) as paused,
               job.paused_at as "pausedAt", job.paused_until as "pausedUntil", job.paused_by as "pausedBy", job.paused_reason as "pausedReason",
               job.overridden_at as "overriddenAt", job.overridden_by as "overriddenBy", job.overridden_reason as "overriddenReason",
-              ${isOff(jobFlags, `job.policies ->> 'flag'`)} as "flagIsOff",
+              ${this.database.tables.qualify('flag_is_off_1')}(job.policies ->> 'flag') as "flagIsOff",
               job.yields_to as "yieldsTo", job.removed_at as "removedAt", job.effective_from as "effectiveFrom",
              (select count(*)::integer
               from   ${jobInstances} instance

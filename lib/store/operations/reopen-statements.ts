@@ -94,7 +94,8 @@ export async function reopenRuns(query: Query, tables: Tables, backfill: QueuedF
               'status', status,
               'error', error,
               'reason', reason,
-              'trigger', trigger)
+              'trigger', trigger,
+              'pages', pages)
      where  job_name = $1
      and    fire_time = $2
      and    status = $3
