@@ -9,7 +9,7 @@ export const createPageFunctions = migration('CreatePageFunctions1796000000012',
     `create or replace function @schema.pages_lock_1(its_job text, its_fire_time timestamptz) returns void language plpgsql as $$
     begin
       perform pg_advisory_xact_lock(hashtextextended(
-        'nestjs-distributed-cron:pages:' || @schema_text || ':' || its_job || ' ' || extract(epoch from its_fire_time)::text, 0));
+        'nestjs-distributed-cron:pages:' || jsonb_build_array(@schema_text, its_job, extract(epoch from its_fire_time))::text, 0));
     end $$`,
 
     // The page is not at its end.
