@@ -28,8 +28,7 @@ export const createRules = migration('CreateRules1796000000009', {
     `create or replace function @schema.receipt_lock_1(job text, fire_time timestamptz, attempt integer, page text) returns bigint
     language sql stable as $$
       select hashtextextended(
-        'nestjs-distributed-cron:receipt:' || @schema_text || ':' || job || ' ' || extract(epoch from fire_time) || ' ' || attempt
-          || coalesce(' ' || page, ''), 0)
+        'nestjs-distributed-cron:receipt:' || jsonb_build_array(@schema_text, job, extract(epoch from fire_time), attempt, page)::text, 0)
     $$`,
 
     // Has every instance look at once when the transaction commits: 'runs', 'jobs', or 'told <instance>' for one of them. A hint:

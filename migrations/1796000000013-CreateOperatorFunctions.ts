@@ -291,24 +291,10 @@ export const createOperatorFunctions = migration('CreateOperatorFunctions1796000
       perform job_action_record_1('cancel', its_job, its_fire_time, its_actor, its_reason, jsonb_build_object('was', was));
     end $$`,
 
-    // Pages of a run begin only while it is under way: a run that waits has to be started first, by the rules that hold for all.
-    `create or replace function @schema.run_works_pages_1(status text, lease_until timestamptz, cancel_requested_at timestamptz) returns boolean
-    language sql volatile as $$
-      select cancel_requested_at is null and @schema.run_is_under_way_1(status, lease_until)
-    $$`,
-
     // The run died because some of its pages did, and not its tick: begun again, its tick would only find that all is published.
     `create or replace function @schema.run_died_of_pages_1(status text, pages integer) returns boolean language sql immutable as $$
       select status = 'dead' and pages is not null
     $$`,
-
-    // Takes the lock behind which the pages of an occurrence end, until the transaction does: of two that end at once, each would
-    // otherwise see the other as still open. It is not the row of the run, whose lease is renewed while its first pages end already.
-    `create or replace function @schema.pages_lock_1(its_job text, its_fire_time timestamptz) returns void language plpgsql as $$
-    begin
-      perform pg_advisory_xact_lock(hashtextextended(
-        'nestjs-distributed-cron:pages:' || @schema_text || ':' || its_job || ' ' || extract(epoch from its_fire_time), 0));
-    end $$`,
 
     // Queues pages of an occurrence again: the dead ones among those that are named, or all that are not done. Those that were thrown
     // away stay so. Attempts so far do not count, and tickets that a queue may still have are worth nothing.
@@ -332,41 +318,6 @@ export const createOperatorFunctions = migration('CreateOperatorFunctions1796000
       and    coalesce(page.reason, '') not like 'discarded: %';
       get diagnostics reopened = row_count;
       return reopened;
-    end $$`,
-
-    // A delivery that could not begin its page. Of a run that waits it is given back: the page is handed over anew, with another ticket,
-    // once the run is under way. 'held': somebody has the page's row, so that it is to be tried again.
-    `create or replace function @schema.page_give_back_1(its_job text, its_fire_time timestamptz, its_page text, its_ticket integer) returns text
-    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
-    begin
-      update job_pages page
-      set    status = case page.status when 'running' then 'queued' else page.status end,
-             next_attempt_at = coalesce(page.next_attempt_at, clock_timestamp()),
-             enqueued_at = null,
-             ticket = page.ticket + 1
-      from   job_runs run
-      where  page.job_name = its_job
-      and    page.fire_time = its_fire_time
-      and    page.page = its_page
-      and    page.ticket = its_ticket
-      and    page.status in ('queued', 'failed', 'running')
-      and    run.job_name = its_job
-      and    run.fire_time = its_fire_time
-      and    not run_works_pages_1(run.status, run.lease_until, run.cancel_requested_at)
-      and    run.status in ('running', 'queued', 'failed', 'orphaned');
-      if found then
-        return 'over';
-      end if;
-      perform
-      from   job_pages page
-      join   job_runs run on run.job_name = page.job_name and run.fire_time = page.fire_time
-      where  page.job_name = its_job
-      and    page.fire_time = its_fire_time
-      and    page.page = its_page
-      and    page.ticket = its_ticket
-      and    page.status in ('queued', 'failed', 'running')
-      and    run_works_pages_1(run.status, run.lease_until, run.cancel_requested_at);
-      return case when found then 'held' else 'over' end;
     end $$`,
 
     // Has a run begin again. It waits like any other, whatever it was: its turn, holds and flags are judged by whoever starts it. What it
@@ -574,11 +525,8 @@ export const createOperatorFunctions = migration('CreateOperatorFunctions1796000
     `drop function if exists @schema.run_replay_1`,
     `drop function if exists @schema.run_throw_away_1`,
     `drop function if exists @schema.run_begin_again_1`,
-    `drop function if exists @schema.page_give_back_1`,
     `drop function if exists @schema.page_reopen_1`,
-    `drop function if exists @schema.pages_lock_1`,
     `drop function if exists @schema.run_died_of_pages_1`,
-    `drop function if exists @schema.run_works_pages_1`,
     `drop function if exists @schema.run_cancel_1`,
     `drop function if exists @schema.run_operated_1`,
     `drop function if exists @schema.run_now_1`,

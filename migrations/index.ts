@@ -8,6 +8,7 @@ import { createReceipts } from './1796000000003-CreateReceipts.js';
 import { createJobBackfills } from './1796000000004-CreateJobBackfills.js';
 import { createOperatorFunctions } from './1796000000013-CreateOperatorFunctions.js';
 import { createReceiptFunctions } from './1796000000011-CreateReceiptFunctions.js';
+import { createPageFunctions } from './1796000000012-CreatePageFunctions.js';
 import { createRules } from './1796000000009-CreateRules.js';
 import { createRunFunctions } from './1796000000010-CreateRunFunctions.js';
 import type { MigrationClass } from './frozen.js';
@@ -32,6 +33,7 @@ export function schedulerMigrationsIn(schema?: string): MigrationClass[] {
     createRules,
     createRunFunctions,
     createReceiptFunctions,
+    createPageFunctions,
     createOperatorFunctions,
   ];
   return creations.map((create) => create(schema));

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Job, Queue } from 'bullmq';
-import { pageTicket, type PageTicket } from '../domain/effects/page.js';
+import { readTicket, type PageTicket } from '../domain/effects/page.js';
 import type { PageQueue, PageQueueContext, PageWork, PageWorker } from '../domain/effects/page-queue.js';
 import { postgresBackend, redisBackend, type BullMqBackend } from './bullmq-backend.js';
 import { readBullMqOptions, type BullMqOptions, type ResolvedBullMqOptions } from './bullmq-options.js';
@@ -51,7 +51,7 @@ export class BullMqPageQueue implements PageQueue {
   work(jobName: string, work: PageWork, { concurrency }: { readonly concurrency: number }): PageWorker {
     const { redeliverAfterMs } = this.options;
     const worker = new LastingWorker(() => {
-      const made = this.opened.backend.worker(this.nameOf(jobName), (job: Job) => work(ticketOf(job.data as Carried)), {
+      const made = this.opened.backend.worker(this.nameOf(jobName), (job: Job) => work(ticketOf(job.data)), {
         concurrency,
         lockDuration: redeliverAfterMs,
         stalledInterval: redeliverAfterMs,
@@ -104,6 +104,8 @@ export class BullMqPageQueue implements PageQueue {
   }
 }
 
-function ticketOf({ jobName, fireTime, page, ticket }: Carried): PageTicket {
-  return pageTicket({ jobName, fireTime: new Date(fireTime), page }, ticket);
+/** As it is, where it is no ticket: who works deliveries says so, and drops it. */
+function ticketOf(data: unknown): PageTicket {
+  const { fireTime, ...carried } = Object(data) as Partial<Carried>;
+  return readTicket({ ...carried, fireTime: typeof fireTime === 'string' ? new Date(fireTime) : null }) ?? (data as PageTicket);
 }

@@ -1,10 +1,11 @@
-import type { DataSource, EntityManager } from 'typeorm';
+import type { DataSource } from 'typeorm';
 import type { TransactionWork } from '../domain/runs/run-steps.js';
 import type { LeaseLostError } from '../errors/lease-lost.error.js';
 import { OtherDatabaseError } from '../errors/other-database.error.js';
 import type { ReadTransaction } from '../options/transaction-options.js';
-import { inReceiptTransaction, type Bounded } from '../store/receipts/receipt-transaction.js';
+import { inMergedTransaction } from '../store/connection/merged-transaction.js';
 import { isMissingTable } from '../store/connection/sql-state.js';
+import { isRefusedClose } from '../store/receipts/refused-close.js';
 import type { StepStore } from '../store/runs/step.store.js';
 import type { InFlightRun } from './in-flight-runs.js';
 
@@ -15,10 +16,14 @@ export interface Committed<Result> {
   readonly checkpoint: string | null;
 }
 
-/** One transaction of a run: opened and ended by statements that ask whether the run is still ours. */
+/**
+ * One transaction of a run. Its first statement asks whether the run is still ours. So does the last, which is sent with the commit: it
+ * locks the run's row, and a process that is frozen or busy before it holds the row from nobody.
+ */
 export class RunTransaction<Result> {
-  /** What commits, once its last statement was accepted: what fails from then on is the commit, whose answer may be lost. */
+  /** What commits, once that is being sent: whether it was, is known by its answer alone. */
   prepared: Committed<Result> | null = null;
+  private begun = false;
 
   constructor(
     private readonly store: StepStore,
@@ -30,35 +35,30 @@ export class RunTransaction<Result> {
     private readonly completing: () => Promise<void>,
   ) {}
 
-  execute(dataSource: DataSource, work: TransactionWork<Result>): Promise<Committed<Result>> {
-    return inReceiptTransaction(dataSource, async (manager, bounded) => {
+  async execute(dataSource: DataSource, work: TransactionWork<Result>): Promise<Committed<Result>> {
+    const { store, run, plan } = this;
+    try {
+      return await inMergedTransaction(dataSource, [store.opening(run.owned)], async (manager, [opened]) => {
+        this.begun = true;
+        if (!store.isOpened(opened!)) throw await this.notOurs();
+        const result = await work(manager);
+        const checkpoint = plan.checkpoint && plan.checkpoint(result);
+        if (plan.complete) await this.completing();
+        const committed = { result, checkpoint };
+        this.prepared = committed;
+        return { closing: [store.closing(run.owned, checkpoint, plan.complete)], result: committed };
+      });
+    } catch (error) {
+      if (!this.begun && plan.in && isMissingTable(error)) throw this.elsewhere(error);
+      if (!isRefusedClose(error)) throw error;
       this.prepared = null;
-      await this.open(manager, bounded);
-      const result = await work(manager);
-      const committed = { result, checkpoint: this.plan.checkpoint && this.plan.checkpoint(result) };
-      if (!(await this.close(manager, bounded, committed.checkpoint))) throw this.refused();
-      return (this.prepared = committed);
-    });
-  }
-
-  private async open(manager: EntityManager, bounded: Bounded): Promise<void> {
-    const { owned } = this.run;
-    const opened = await bounded(this.store.open(manager, owned)).catch((error: unknown) => {
-      throw this.plan.in && isMissingTable(error) ? this.elsewhere(error) : error;
-    });
-    if (opened) return;
-    // Of the application's data source nobody knows where it leads: asked where the scheduler looks, the run may well be ours.
-    if (this.plan.in && (await this.store.isOurs(owned))) throw this.elsewhere();
-    throw this.refused();
-  }
-
-  private async close(manager: EntityManager, bounded: Bounded, checkpoint: string | null): Promise<boolean> {
-    const { store, run } = this;
-    if (this.plan.complete) {
-      await this.completing();
-      return bounded(store.complete(manager, run.owned, checkpoint));
+      throw this.refused();
     }
-    return bounded(checkpoint === null ? store.hold(manager, run.owned) : store.save(run.owned, checkpoint, manager));
+  }
+
+  /** Of the application's data source nobody knows where it leads: asked where the scheduler looks, the run may well be ours. */
+  private async notOurs(): Promise<Error> {
+    return this.plan.in && (await this.store.isOurs(this.run.owned)) ? this.elsewhere() : this.refused();
   }
 
   private elsewhere(cause?: unknown): OtherDatabaseError {

@@ -40,7 +40,7 @@ export class PageWorkers {
     if (this.workers.length > 0 || this.stopping) return Infinity;
     const queue = await this.queues.open();
     if (this.stopping) return Infinity;
-    this.workers = this.known.pageJobs().map((jobName) => queue.work(jobName, (ticket) => this.executor.work(ticket), { concurrency: this.known.pageHandler(jobName)!.policies.concurrency }));
+    this.workers = this.known.pageJobs().map((jobName) => queue.work(jobName, (ticket) => this.executor.deliver(jobName, ticket), { concurrency: this.known.pageHandler(jobName)!.policies.concurrency }));
     return Infinity;
   }
 

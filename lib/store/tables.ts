@@ -1,4 +1,5 @@
 import { quoteIdentifier } from '../../migrations/frozen.js';
+import type { Statement } from './connection/statement.js';
 import { wakeUpChannel } from './wake-up-channel.js';
 
 /** The qualified, quoted names of the library's tables in one schema. */
@@ -15,12 +16,6 @@ export class Tables {
   readonly jobBackfills: string;
   /** The channel on which instances wake each other up. */
   readonly wakeUps: string;
-  /** The functions that say whether a run is still owned: before an effect, and after it. */
-  readonly receiptMayBegin: string;
-  readonly receiptMayEnd: string;
-  /** The functions that write one receipt, and end it, if the run is. */
-  readonly receiptBegin: string;
-  readonly receiptEnd: string;
 
   /** @param schema as configured, not quoted */
   constructor(readonly schema: string) {
@@ -35,14 +30,15 @@ export class Tables {
     this.jobAlerts = this.qualify('job_alerts');
     this.jobBackfills = this.qualify('job_backfills');
     this.wakeUps = wakeUpChannel(schema);
-    this.receiptMayBegin = this.qualify('receipt_may_begin_1');
-    this.receiptMayEnd = this.qualify('receipt_may_end_1');
-    this.receiptBegin = this.qualify('receipt_begin_1');
-    this.receiptEnd = this.qualify('receipt_end_1');
   }
 
   /** A quoted name in this schema. */
   qualify(name: string): string {
     return `${quoteIdentifier(this.schema)}.${quoteIdentifier(name)}`;
+  }
+
+  /** A statement that calls a function of this schema. */
+  calling(name: string, values: Statement['values']): Statement {
+    return { text: `select * from ${this.qualify(name)}(${values.map((_, index) => `$${index + 1}`).join(', ')})`, values };
   }
 }

@@ -1,22 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { nextStep, type InDoubtPolicy, type NextStep, type ReceiptState } from '../../lib/domain/effects/external-effect.js';
 import { neverConnected } from '../../lib/domain/effects/never-connected.js';
-
-describe('a receipt that is there when a call is to be made', () => {
-  it.each<[ReceiptState, InDoubtPolicy, NextStep]>([
-    ['done', 'park', 'skip'],
-    ['done', 'resend', 'skip'],
-    ['undone', 'park', 'call'],
-    ['undone', 'resend', 'call'],
-    ['open', 'park', 'park'],
-    ['open', 'resend', 'call again'],
-    ['in_doubt', 'park', 'leave'],
-    ['in_doubt', 'resend', 'call again'],
-  ])('%s, %s: %s', (state, policy, step) => {
-    expect(nextStep({ state, external: true }, policy)).toBe(step);
-    expect(nextStep({ state, external: false }, policy)).toBe('refuse');
-  });
-});
 
 describe('an error that says that no connection was made', () => {
   const coded = (code: string) => Object.assign(new Error(code), { code });

@@ -307,7 +307,7 @@ describe('run.transaction', () => {
     });
 
     const committing = async () => {
-      while ((await database.query(`select from pg_stat_activity where query = 'COMMIT' and wait_event = 'PgSleep' and datname = current_database()`)).length === 0) await pause(20);
+      while ((await database.query(`select from pg_stat_activity where wait_event = 'PgSleep' and datname = current_database()`)).length === 0) await pause(20);
     };
 
     it('commits there', async () => {

@@ -58,6 +58,22 @@ async function takenOver(): Promise<OwnedRun> {
   return { ...first, attempt: answers[0]!.attempt!, instanceId: 'B' };
 }
 
+describe('a receipt that is there when a call is to be made', () => {
+  it.each<[string, InDoubtPolicy, string]>([
+    ['done', 'park', 'skip'],
+    ['done', 'resend', 'skip'],
+    ['undone', 'park', 'call'],
+    ['undone', 'resend', 'call'],
+    ['open', 'park', 'park'],
+    ['open', 'resend', 'call again'],
+    ['in_doubt', 'park', 'leave'],
+    ['in_doubt', 'resend', 'call again'],
+  ])('%s, %s: %s', async (state, policy, step) => {
+    const found = await stores.test.query('select receipt_call_step_1($1, true, $2) as external, receipt_call_step_1($1, false, $2) as internal', [state, policy]);
+    expect(found).toEqual([{ external: step, internal: 'refuse' }]);
+  });
+});
+
 describe('G4 a receipt of a call', () => {
   it('is open before the call, and done with its answer after it', async () => {
     expect(await open(first)).toEqual({ kind: 'opened', idempotencyKey: 'the-key', again: false });

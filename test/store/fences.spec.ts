@@ -1,10 +1,13 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
+import type { EntityManager } from 'typeorm';
 import type { OwnedRun } from '../../lib/domain/runs/run.js';
 import type { Ending } from '../../lib/store/runs/job-run.store.js';
 import type { EndAnswer } from '../../lib/store/runs/run-ends.store.js';
 import { renewLeases } from '../../lib/store/runs/renew-leases.js';
 import { aDue } from '../support/due.js';
+import { callAlone } from '../../lib/store/receipts/receipt-transaction.js';
+import { isRefusedClose } from '../../lib/store/receipts/refused-close.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 
 let stores: Stores;
@@ -44,6 +47,13 @@ async function inAGroup(run: OwnedRun, ending: Ending | null): Promise<EndAnswer
   return answer!;
 }
 
+const inTransaction = async <Result>(work: (manager: EntityManager) => Promise<Result>) => (await stores.database.receipts()).transaction(work);
+const ended = (run: OwnedRun, json: string | null, complete: boolean) =>
+  inTransaction((manager) => callAlone(manager, stores.steps.closing(run, json, complete))).then(
+    () => true,
+    (error: unknown) => (isRefusedClose(error) ? false : Promise.reject(error)),
+  );
+
 /** Everything a process may write about its run, and how it learns whether it was accepted. */
 const WRITES: [string, (run: OwnedRun) => Promise<boolean>][] = [
   ['completion', async (run) => (await stores.runs.complete(run)) !== null],
@@ -54,10 +64,10 @@ const WRITES: [string, (run: OwnedRun) => Promise<boolean>][] = [
   ['checkpoint', (run) => stores.steps.save(run, '{"page":1}')],
   ['end of its checkpoint', (run) => stores.steps.save(run, null)],
   ['look at its checkpoint', async (run) => (await stores.steps.load(run)) !== undefined],
-  ['transaction', async (run) => (await stores.database.receipts()).transaction((manager) => stores.steps.open(manager, run))],
-  ['end of a transaction', async (run) => (await stores.database.receipts()).transaction((manager) => stores.steps.hold(manager, run))],
-  ['checkpoint in a transaction', async (run) => (await stores.database.receipts()).transaction((manager) => stores.steps.save(run, '1', manager))],
-  ['completion in a transaction', async (run) => (await stores.database.receipts()).transaction((manager) => stores.steps.complete(manager, run, '1'))],
+  ['transaction', async (run) => stores.steps.isOpened(await inTransaction((manager) => callAlone(manager, stores.steps.opening(run))))],
+  ['end of a transaction', (run) => ended(run, null, false)],
+  ['checkpoint in a transaction', (run) => ended(run, '1', false)],
+  ['completion in a transaction', (run) => ended(run, '1', true)],
   [
     'receipt',
     async (run) => {

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { DataSource } from 'typeorm';
-import { inReceiptTransaction } from '../../lib/store/receipts/receipt-transaction.js';
+import { callAlone, onReceiptConnection } from '../../lib/store/receipts/receipt-transaction.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { Wire } from '../support/wire.js';
 
@@ -21,30 +21,39 @@ afterEach(async () => {
 });
 
 const effects = () => test.query('select what from effects');
+const insert = (what: string) => ({ text: 'insert into effects values ($1) returning what', values: [what] });
+const send = (what: string, patienceMs?: number) => onReceiptConnection(dataSource, ({ manager }, bounded) => bounded(callAlone(manager, insert(what))), patienceMs);
 
-describe('a receipt’s transaction', () => {
-  it('commits what went through its manager, or nothing', async () => {
-    await inReceiptTransaction(dataSource, (manager) => manager.query(`insert into effects values ('a')`));
-    const failing = inReceiptTransaction(dataSource, async (manager) => {
-      await manager.query(`insert into effects values ('b')`);
-      throw new Error('no');
-    });
-    await expect(failing).rejects.toThrow('no');
+describe('a statement of a receipt that stands alone', () => {
+  it('is a transaction by itself, read committed whatever the default is', async () => {
+    await dataSource.query(`do $$ begin execute format('alter database %I set default_transaction_isolation = serializable', current_database()); end $$`);
+    await dataSource.destroy();
+    await dataSource.initialize();
+    const level = { text: `select current_setting('transaction_isolation') as level`, values: [] };
+    expect(await onReceiptConnection(dataSource, ({ manager }) => callAlone(manager, level))).toEqual([{ level: 'read committed' }]);
+    expect(await send('a')).toEqual([{ what: 'a' }]);
     expect(await effects()).toEqual([{ what: 'a' }]);
   });
 
-  it.each(['begin', 'a statement of its own', 'commit'])('on a line that falls silent before %s ends with an error, and the next gets a new one', async (where) => {
-    if (where === 'begin') wire.silenceConnections();
-    const silenced = inReceiptTransaction(
-      dataSource,
-      async (manager, bounded) => {
-        if (where !== 'begin') wire.silenceConnections();
-        if (where === 'a statement of its own') await bounded(manager.query('select 1'));
-      },
-      300,
-    );
-    await expect(silenced).rejects.toThrow();
-    await inReceiptTransaction(dataSource, (manager) => manager.query(`insert into effects values ('next')`));
+  it('is part of a transaction that is under way', async () => {
+    await expect(
+      dataSource.transaction(async (manager) => {
+        await callAlone(manager, insert('a'));
+        throw new Error('no');
+      }),
+    ).rejects.toThrow('no');
+    expect(await effects()).toEqual([]);
+  });
+
+  it('leaves its connection usable when it fails', async () => {
+    await expect(onReceiptConnection(dataSource, ({ manager }) => callAlone(manager, { text: 'select 1 / 0', values: [] }))).rejects.toMatchObject({ code: '22012' });
+    expect(await send('next')).toEqual([{ what: 'next' }]);
+  });
+
+  it('on a line that falls silent ends with an error, and the next gets a new one', async () => {
+    wire.silenceConnections();
+    await expect(send('a', 300)).rejects.toThrow();
+    await send('next');
     expect(await effects()).toEqual([{ what: 'next' }]);
   });
 });

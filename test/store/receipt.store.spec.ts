@@ -140,3 +140,42 @@ describe('G4 a receipt', () => {
     await first;
   });
 });
+
+describe('two occurrences of one second, as two calls of runNow make them', () => {
+  it('do not share a lock: the end of one’s transaction leaves the other’s alone', async () => {
+    const owned: OwnedRun[] = [];
+    for (const milliseconds of [1, 2]) {
+      const [due, fireTime] = [secondsAgo(1 + milliseconds), new Date(run.fireTime.getTime() + milliseconds)];
+      await stores.claims.claimDue([aDue('job', due, { leaseMs: 60_000, overlap: 'allow' })], 'A');
+      await stores.test.query(`update job_runs set fire_time = $2, trigger = 'manual' where fire_time = $1`, [due, fireTime]);
+      owned.push({ ...run, fireTime });
+    }
+    let letGo!: () => void;
+    const held = new Promise<void>((resolve) => (letGo = resolve));
+    const opened: Promise<void>[] = [];
+    const transactions = owned.map((one) => {
+      let haveOpened!: () => void;
+      opened.push(new Promise((resolve) => (haveOpened = resolve)));
+      return transaction(async (manager) => {
+        await stores.receipts.open(manager, one, KEY, 'key');
+        haveOpened();
+        await held;
+      }).then(() => 'committed', () => 'ended');
+    });
+    await Promise.all(opened);
+    await stores.test.query('update job_runs set lease_until = clock_timestamp() where fire_time = $1', [owned[0]!.fireTime]);
+    expect(await stores.reaper.endStaleReceipts(['job'])).toBe(1);
+    letGo();
+    expect(await Promise.all(transactions)).toEqual(['ended', 'committed']);
+  });
+
+  it('and names that read alike when they are put together do not share one either', async () => {
+    const [locks] = await stores.test.query<{ page: string; run: string }>(
+      `select receipt_lock_1('job', at, 1, extract(epoch from at) || ' 2')::text as page,
+              receipt_lock_1('job ' || extract(epoch from at) || ' 1', at, 2, null)::text as run
+       from  (select $1::timestamptz as at) fire_time`,
+      [run.fireTime],
+    );
+    expect(locks!.page).not.toBe(locks!.run);
+  });
+});

@@ -5,6 +5,8 @@ import type { OwnedRun } from '../../lib/domain/runs/run.js';
 import type { ClaimAnswer } from '../../lib/store/runs/claim.store.js';
 import { aDue } from '../support/due.js';
 import { aRun } from '../support/run.js';
+import { fenceOf } from '../../lib/store/runs/fence.js';
+import { callAlone } from '../../lib/store/receipts/receipt-transaction.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 
 let stores: Stores;
@@ -99,7 +101,7 @@ describe('a saved checkpoint', () => {
     const run = await owned();
     const dataSource = await stores.database.receipts();
     const updates = await dataSource.transaction(async (manager) => {
-      for (let page = 0; page < 5; page++) await stores.steps.save(run, `{"page":${page}}`, manager);
+      for (let page = 0; page < 5; page++) await manager.query('select run_checkpoint_1($1, $2, $3, $4, $5)', [...fenceOf(run), `{"page":${page}}`]);
       const [counts] = (await manager.query(
         `select sum(pg_stat_get_xact_tuples_updated(oid))::int as updated, sum(pg_stat_get_xact_tuples_hot_updated(oid))::int as hot
          from   pg_class
@@ -149,8 +151,8 @@ describe('the transaction of a run', () => {
     const run = await owned(1_500);
     const queryRunner = (await stores.database.receipts()).createQueryRunner();
     await queryRunner.startTransaction();
-    expect(await stores.steps.open(queryRunner.manager, run)).toBe(true);
-    expect(await stores.steps.complete(queryRunner.manager, run, null)).toBe(true);
+    expect(stores.steps.isOpened(await callAlone(queryRunner.manager, stores.steps.opening(run)))).toBe(true);
+    await callAlone(queryRunner.manager, stores.steps.closing(run, null, true));
 
     const job = { name: run.jobName, maxAttempts: 3, overlap: 'forbid' as const };
     expect(await stores.reaper.endStaleReceipts([run.jobName])).toBe(0);
@@ -166,7 +168,7 @@ describe('the transaction of a run', () => {
     const run = await owned();
     const dataSource = await stores.database.receipts();
     await dataSource.transaction(async (manager) => {
-      expect(await stores.steps.hold(manager, run)).toBe(true);
+      await callAlone(manager, stores.steps.closing(run, null, false));
       await stores.test.query(`update job_runs set lease_until = clock_timestamp() where job_name = $1`, [run.jobName]);
       expect(await stores.reaper.reap([{ name: run.jobName, maxAttempts: 3, overlap: 'forbid' }], 10)).toEqual([]);
     });

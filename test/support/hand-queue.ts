@@ -18,6 +18,10 @@ export class HandQueue implements PageQueue {
 
   async close() {}
 
+  get isWorked(): boolean {
+    return this.work_ !== null;
+  }
+
   deliver(ticket: PageTicket): Promise<void> {
     return this.work_!(ticket);
   }

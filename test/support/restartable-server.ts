@@ -1,7 +1,9 @@
-import { chown, mkdir, mkdtemp, realpath, rm } from 'node:fs/promises';
+import { execFile } from 'node:child_process';
+import { chown, mkdir, mkdtemp, readFile, realpath, rm } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { locateBinaries, serverAccount } from '../../lib/store/embedded/embedded-binaries.js';
 import { runToEnd, startServer, type RunningServer } from '../../lib/store/embedded/embedded-process.js';
 
@@ -45,9 +47,39 @@ export class RestartableServer {
     this.running = null;
   }
 
+  /** From now on the server writes its log only for who waits for that: what is committed otherwise is gone with a crash. */
+  async holdLogBack(): Promise<void> {
+    for (const { pid, what } of await this.children()) if (/walwriter|background writer|checkpointer/.test(what)) process.kill(pid, 'SIGSTOP');
+  }
+
+  /** The server is gone from one moment to the next, with all of its processes. */
+  async crash(): Promise<void> {
+    const children = await this.children();
+    process.kill(await this.pid(), 'SIGKILL');
+    for (const { pid } of children) kill(pid);
+    await this.stop();
+  }
+
+  private async pid(): Promise<number> {
+    return Number((await readFile(join(this.folder, 'data', 'postmaster.pid'), 'utf8')).split('\n')[0]);
+  }
+
+  private async children(): Promise<{ pid: number; what: string }[]> {
+    const { stdout } = await promisify(execFile)('ps', ['-o', 'pid=,args=', '--ppid', String(await this.pid())]);
+    return stdout.trim().split('\n').map((line) => ({ pid: parseInt(line, 10), what: line }));
+  }
+
   async remove(): Promise<void> {
     await this.stop();
     await rm(this.folder, { recursive: true, force: true, maxRetries: 5 });
+  }
+}
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // It has ended by itself.
   }
 }
 

@@ -48,8 +48,9 @@ export interface Stores {
   close(): Promise<void>;
 }
 
-export async function openStores(): Promise<Stores> {
-  const test = await createTestDatabase();
+/** @param server default: the one of all tests */
+export async function openStores(server?: string): Promise<Stores> {
+  const test = await createTestDatabase(server);
   const options = resolveSchedulerOptions({ connection: test.url, poolSize: 10 }, { env: {}, embeddedInstalled: false });
   const database = await SchedulerDatabase.open(options, schedulerMigrationsIn(options.schema));
   const schema = new SchemaStore(database);

@@ -19,10 +19,13 @@ const MOST_ID = 200;
 export function readPage(given: unknown, place: number): PageReading {
   const { id = place, data } = isWhole(given) ? given : { data: given };
   const page = typeof id === 'number' && Number.isSafeInteger(id) ? String(id) : id;
-  const usable = typeof page === 'string' && page !== '' && page === page.trim() && [...page].length <= MOST_ID && !/[\p{Cc}\p{Cs}]/u.test(page);
-  if (!usable) return { problem: `the id of page ${place} has to be a whole number, or a text of 1 to ${MOST_ID} characters without blanks around it` };
+  if (!isPageId(page)) return { problem: `the id of page ${place} has to be a whole number, or a text of 1 to ${MOST_ID} characters without blanks around it` };
   const json = jsonOf(data);
   return json === undefined ? { problem: `page ${page}: its data have to be JSON of at most 1 MB, without NUL` } : { page, data: json };
+}
+
+export function isPageId(page: unknown): page is string {
+  return typeof page === 'string' && page !== '' && page === page.trim() && page.length <= 2 * MOST_ID && [...page].length <= MOST_ID && !/[\p{Cc}\p{Cs}]/u.test(page);
 }
 
 function isWhole(given: unknown): given is { id?: unknown; data?: unknown } {

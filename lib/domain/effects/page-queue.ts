@@ -1,6 +1,6 @@
 import type { PageTicket } from './page.js';
 
-/** Works one delivery of a page. It resolves when the delivery is dealt with, also when the page has failed. */
+/** Works one delivery of a page. It resolves when the delivery is dealt with, also when the page has failed, and when it was no ticket. */
 export type PageWork = (ticket: PageTicket) => Promise<void>;
 
 /** Takes deliveries of one job's pages in this process. */

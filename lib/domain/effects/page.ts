@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { RunKey } from '../runs/run.js';
+import { isPageId } from './page-input.js';
 
 /** Where a page of a run stands. */
 export type PageStatus = 'queued' | 'running' | 'done' | 'failed' | 'dead' | 'cancelled';
@@ -28,6 +29,30 @@ export interface PageTicket extends PageKey {
 export function pageTicket({ jobName, fireTime, page }: PageKey, ticket: number): PageTicket {
   const parts = [jobName, fireTime.toISOString(), page, ticket];
   return { id: createHash('sha256').update(JSON.stringify(parts)).digest('base64url'), jobName, fireTime, page, ticket };
+}
+
+/** What `integer` holds in PostgreSQL. */
+const MOST_TICKETS = 2 ** 31 - 1;
+
+/** What PostgreSQL reads as it is written: a year of four digits. */
+const [FIRST_INSTANT, LAST_INSTANT] = [Date.UTC(1000, 0, 1), Date.UTC(9999, 11, 31)];
+
+/**
+ * Reads what a queue delivers. Whoever can write to the queue can have it deliver anything.
+ * @returns null for what is no ticket
+ */
+export function readTicket(given: unknown): PageTicket | null {
+  const { jobName, fireTime, page, ticket } = Object(given) as Record<string, unknown>;
+  const isTicket =
+    typeof jobName === 'string' &&
+    fireTime instanceof Date &&
+    fireTime.getTime() >= FIRST_INSTANT &&
+    fireTime.getTime() <= LAST_INSTANT &&
+    isPageId(page) &&
+    Number.isInteger(ticket) &&
+    (ticket as number) >= 0 &&
+    (ticket as number) <= MOST_TICKETS;
+  return isTicket ? pageTicket({ jobName, fireTime, page }, ticket as number) : null;
 }
 
 /** How far an occurrence is that was fanned out. */

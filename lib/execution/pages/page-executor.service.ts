@@ -1,10 +1,12 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { inspect } from 'node:util';
 import { KnownJobs, type RegisteredJob } from '../../discovery/known-jobs.js';
 import type { PageHandler } from '../../discovery/page-handler.js';
 import { INSTANCE_ID } from '../../distributed-scheduler.tokens.js';
 import { CronRun } from '../../domain/runs/cron-run.js';
-import type { PageTicket } from '../../domain/effects/page.js';
+import { readTicket, type PageTicket } from '../../domain/effects/page.js';
+import { describeError } from '../../domain/runs/stored-error.js';
 import { SchedulerEvents } from '../../events/scheduler-events.js';
 import { monotonicNow } from '../../runtime/monotonic.js';
 import { PageAttemptStore, type OwnedPage } from '../../store/pages/page-attempt.store.js';
@@ -18,6 +20,9 @@ import { RunContext } from '../run-context.js';
 /** How soon a page is tried again whose row somebody holds, in milliseconds, and for how long before the delivery is given back. */
 const LOOK_AGAIN_MS = 100;
 const PATIENCE_MS = 10_000;
+
+/** How much is shown of what is no ticket, in characters. */
+const MOST_SHOWN = 300;
 
 /** A page has no lease. */
 const NEVER = new Date(8.64e15);
@@ -35,6 +40,18 @@ export class PageExecutor {
     private readonly keys: IdempotencyKeys,
     @Inject(INSTANCE_ID) private readonly instanceId: string,
   ) {}
+
+  /**
+   * What the queue of that job has delivered. Whoever can write to the queue can have it deliver anything: what is no ticket of the job
+   * is told and dropped, for delivered again it would be none either.
+   */
+  async deliver(jobName: string, given: unknown): Promise<void> {
+    const ticket = readTicket(given);
+    if (ticket?.jobName === jobName) return this.work(ticket);
+    const shown = inspect(given, { depth: 0, maxStringLength: 100, maxArrayLength: 0, breakLength: Infinity }).slice(0, MOST_SHOWN);
+    const error = new Error(`The page queue of job "${jobName}" has delivered what is no ticket of it, and it was dropped. Look at who can write to the queue: ${shown}`);
+    this.events.emit({ type: 'loop.failed', loop: 'page queue', error: describeError(error), failures: 1 });
+  }
 
   /** One delivery. It rejects only when it cannot be dealt with now, and is to be made again. */
   async work(ticket: PageTicket): Promise<void> {

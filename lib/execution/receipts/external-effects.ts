@@ -16,7 +16,7 @@ import { monotonicNow } from '../../runtime/monotonic.js';
 import { ExternalReceiptStore, type CallAnswer } from '../../store/receipts/external-receipt.store.js';
 import { PartitionStore } from '../../store/upkeep/partition.store.js';
 import type { ReceiptKey } from '../../store/receipts/receipt.store.js';
-import { inReceiptTransaction, onReceiptConnection } from '../../store/receipts/receipt-transaction.js';
+import { onReceiptConnection } from '../../store/receipts/receipt-transaction.js';
 import { SchedulerDatabase } from '../../store/scheduler-database.js';
 import { IdempotencyKeys } from './idempotency-keys.js';
 import { InFlightRuns, type InFlightRun } from '../in-flight-runs.js';
@@ -104,7 +104,7 @@ export class ExternalEffects {
   private open<Answer>(run: InFlightRun, key: ReceiptKey, { policy, slots }: CallPlan<Answer>): Promise<CallAnswer> {
     const idempotencyKey = this.keys.of(run.owned, key.entity, key.effect);
     const opening = async () =>
-      inReceiptTransaction(await this.database.receipts(), (manager, bounded) => bounded(this.store.open(manager, run.owned, key, idempotencyKey, policy)));
+      onReceiptConnection(await this.database.receipts(), ({ manager }, bounded) => bounded(this.store.open(manager, run.owned, key, idempotencyKey, policy)));
     return this.partitions.makingSure(() => [run.owned.fireTime], () => slots.run(opening));
   }
 
@@ -146,8 +146,7 @@ export class ExternalEffects {
   }
 
   /**
-   * Writes what came of a call; tried again for as long as the lease holds, or it would be in doubt. One statement without a
-   * transaction around it: a process that is frozen at any moment of it keeps the receipt from nobody.
+   * Writes what came of a call; tried again for as long as the lease holds, or it would be in doubt.
    */
   private persist<Result>(run: InFlightRun, slots: Slots, write: (manager: EntityManager) => Promise<Result>): Promise<Result> {
     const once = async () => onReceiptConnection(await this.database.receipts(), ({ manager }, bounded) => bounded(write(manager)));

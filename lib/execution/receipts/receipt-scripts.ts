@@ -4,7 +4,7 @@ import type { RunKey } from '../../domain/runs/run.js';
 import { UnknownRunError } from '../../errors/unknown-run.error.js';
 import type { JoinedReceipt } from '../../store/connection/joined-transaction.js';
 import { OccurrenceReceiptStore, type OccurrenceOpened } from '../../store/receipts/occurrence-receipt.store.js';
-import { ReceiptStore, type ReceiptAnswer, type ReceiptKey } from '../../store/receipts/receipt.store.js';
+import { ReceiptStore, receiptAnswer, type ReceiptAnswer, type ReceiptKey, type ReceiptRow } from '../../store/receipts/receipt.store.js';
 import { StrictReceiptStore } from '../../store/receipts/strict-receipt.store.js';
 import { IdempotencyKeys } from './idempotency-keys.js';
 import type { InFlightRun } from '../in-flight-runs.js';
@@ -34,13 +34,13 @@ export class ReceiptScripts {
       run,
       fireTime,
       facts: () => ({ jobName, fireTime, attempt }),
-      opening: () => [store.opening(owned, key, idempotency)],
-      answerOf: ([opened], ask) => store.answerOf(opened!, ask, owned, key),
+      opening: (own) => store.opening(owned, key, idempotency, own),
+      answerOf: ([row]) => receiptAnswer(row as ReceiptRow),
       async openStrictly(receipt: JoinedReceipt): Promise<ReceiptAnswer> {
         const [held] = await receipt.send([strict.holding(owned)]);
-        if (held!.length === 0 || !(await strict.isOurs(owned))) return { kind: 'refused' };
-        const [opened, kept] = await receipt.send([strict.writing(owned, key, idempotency), store.kept(owned, key)]);
-        return opened!.length === 1 ? { kind: 'opened' } : store.thereOf(kept!);
+        if (!strict.isHeld(held!) || !(await strict.isOurs(owned))) return { kind: 'refused' };
+        const [[row]] = (await receipt.send([strict.writing(owned, key, idempotency)])) as [[ReceiptRow]];
+        return receiptAnswer(row);
       },
       // A run that was held from the beginning is still ours at the end.
       closing: (result, strictly) => (strictly ? store.keeping(owned, key, result) : [store.closing(owned, key, result)]),
@@ -58,15 +58,11 @@ export class ReceiptScripts {
       run: null,
       fireTime,
       facts: () => ({ jobName, fireTime, attempt }),
-      opening: (own) => [
-        ...(own ? [occurrences.bounding()] : []),
-        occurrences.opening(run, key, instanceId, keys.of(run, key.entity, key.effect)),
-      ],
-      async answerOf(rows, ask): Promise<ReceiptAnswer> {
-        const [found] = rows.at(-1) as [OccurrenceOpened];
-        if (found.attempt === null) return { kind: 'refused' };
-        attempt = found.attempt;
-        return found.opened ? { kind: 'opened' } : store.thereOf(await ask(store.kept(run, key)));
+      opening: (own) => occurrences.opening(run, key, instanceId, keys.of(run, key.entity, key.effect), own),
+      answerOf([row]): ReceiptAnswer {
+        const opened = row as OccurrenceOpened;
+        attempt = Number(opened.of_attempt);
+        return receiptAnswer(opened);
       },
       closing: (result) => store.keeping(run, key, result),
       refused: () => new UnknownRunError(jobName, fireTime),

@@ -6,7 +6,6 @@ import { PartitionStore } from '../../store/upkeep/partition.store.js';
 import type { ReceiptAnswer, ReceiptKey } from '../../store/receipts/receipt.store.js';
 import { inJoinedTransaction, type JoinedReceipt } from '../../store/connection/joined-transaction.js';
 import { inMergedTransaction } from '../../store/connection/merged-transaction.js';
-import { queryOn } from '../../store/connection/query.js';
 import { isRefusedClose } from '../../store/receipts/refused-close.js';
 import type { Statement } from '../../store/connection/statement.js';
 import { againOnConflict } from './again.js';
@@ -32,9 +31,10 @@ export interface ReceiptScript {
   readonly fireTime: Date;
   /** For what is told: known once the answer is read. */
   facts(): { readonly jobName: string; readonly fireTime: Date; readonly attempt: number };
-  opening(own: boolean): readonly Statement[];
-  /** @param ask for what the rows do not say */
-  answerOf(rows: unknown[][], ask: (statement: Statement) => Promise<unknown[]>): Promise<ReceiptAnswer>;
+  /** @param own in a transaction of the receipt's own */
+  opening(own: boolean): Statement;
+  /** @param rows of `opening` */
+  answerOf(rows: unknown[]): ReceiptAnswer;
   /** In a transaction whose snapshot may be older than the lease; undefined where there is no lease. */
   openStrictly?(receipt: JoinedReceipt): Promise<ReceiptAnswer>;
   closing(result: string | null, strict: boolean): readonly Statement[];
@@ -72,9 +72,8 @@ export class ReceiptWriter {
   private inOwn<Result>(script: ReceiptScript, effect: Effect<Result>, { dataSource, slots }: ReceiptPlace & { kind: 'own' }): Promise<OnceOutcome<Result>> {
     return againOnConflict(script.run, () =>
       slots.run(() =>
-        inMergedTransaction(dataSource, script.opening(true), async (manager, rows, bounded) => {
-          const ask = ({ text, values }: Statement) => bounded(queryOn(manager)(text, [...values]));
-          const there = this.thereOf<Result>(script, await script.answerOf(rows, ask));
+        inMergedTransaction(dataSource, [script.opening(true)], async (manager, [rows]) => {
+          const there = this.thereOf<Result>(script, script.answerOf(rows!));
           if (there) return { closing: null, result: there };
           const result = await this.effectOf(script, effect, manager);
           return { closing: script.closing(storableJson(result), false), result: { applied: true, result } };
@@ -88,8 +87,7 @@ export class ReceiptWriter {
     return this.places.inTurn(manager, () =>
       inJoinedTransaction(manager, async (receipt): Promise<OnceOutcome<Result>> => {
         const strict = !receipt.readCommitted && script.openStrictly !== undefined;
-        const ask = async (statement: Statement) => (await receipt.send([statement]))[0]!;
-        const answer = strict ? await script.openStrictly!(receipt) : await script.answerOf(await receipt.send(script.opening(false)), ask);
+        const answer = strict ? await script.openStrictly!(receipt) : script.answerOf((await receipt.send([script.opening(false)]))[0]!);
         const there = this.thereOf<Result>(script, answer);
         if (there) return there;
         const result = await this.effectOf(script, effect, manager);

@@ -22,10 +22,10 @@ export function isMissingPartition(error: unknown): boolean {
   return code === '23514' && constraint === undefined && (table === 'job_runs' || table === 'receipts' || table === 'job_pages');
 }
 
-/** True when there is no such table, or no such schema. */
+/** True when there is no such table, function or schema: it is not the database of the scheduler's tables. */
 export function isMissingTable(error: unknown): boolean {
   const { code } = postgresError(error);
-  return code === '42P01' || code === '3F000';
+  return code === '42P01' || code === '42883' || code === '3F000';
 }
 
 /** True when the server answered that the statement failed: nothing of it is done. After a broken or silent line nobody knows. */

@@ -20,9 +20,12 @@ export async function sendTogether(client: MessageClient, statements: readonly (
   return (Array.isArray(results) ? results : [results]).map(({ rows }) => rows);
 }
 
-/** The text with its values in it: a message of several statements takes no parameters. */
+/**
+ * The text with its values in it: a message of several statements takes no parameters. What stands in quotes is left as it is: a schema
+ * may have the name `a$1b`.
+ */
 function inlined({ text, values }: Statement, client: MessageClient): string {
-  return text.replace(/\$(\d+)/g, (_, position: string) => literal(values[Number(position) - 1]!, client));
+  return text.replace(/"[^"]*"|'[^']*'|\$(\d+)/g, (whole, position?: string) => (position === undefined ? whole : literal(values[Number(position) - 1]!, client)));
 }
 
 function literal(value: Statement['values'][number], client: MessageClient): string {

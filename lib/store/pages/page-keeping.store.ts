@@ -1,6 +1,5 @@
 import { pageTicket, type PageTicket } from '../../domain/effects/page.js';
 import type { RunKey } from '../../domain/runs/run.js';
-import { OPEN_PAGE } from './page-ends.js';
 import { queryOn, type Query } from '../connection/query.js';
 import type { SchedulerDatabase } from '../scheduler-database.js';
 
@@ -40,7 +39,8 @@ export class PageKeepingStore {
   }
 
   async outlook(jobNames: readonly string[], limit: number): Promise<PageOutlook> {
-    const { jobRuns, jobPages } = this.database.tables;
+    const { tables } = this.database;
+    const { jobRuns, jobPages } = tables;
     const rows = await this.query<{ jobName: string; fireTime: Date; page: string; ticket: number; inMs: number }>(
       `select page.job_name as "jobName", page.fire_time as "fireTime", page.page, page.ticket,
               greatest(0, extract(epoch from waits.until - clock_timestamp()) * 1000)::float8 as "inMs"
@@ -51,7 +51,7 @@ export class PageKeepingStore {
        where  page.status in ('queued', 'failed')
        and    page.enqueued_at is null
        and    page.job_name = any ($1::text[])
-       and    ${this.database.tables.qualify('run_works_pages_1')}(run.status, run.lease_until, run.cancel_requested_at)
+       and    ${tables.qualify('run_works_pages_1')}(run.status, run.lease_until, run.cancel_requested_at)
        order  by page.next_attempt_at
        limit  $2`,
       [jobNames, limit],
@@ -64,7 +64,7 @@ export class PageKeepingStore {
        where  status = 'fanned_out'
        and    job_name = any ($1::text[])
        and   (cancel_requested_at is not null or not exists (
-                select from ${jobPages} page where page.job_name = run.job_name and page.fire_time = run.fire_time and page.${OPEN_PAGE}))`,
+                select from ${jobPages} page where page.job_name = run.job_name and page.fire_time = run.fire_time and ${tables.qualify('page_is_open_1')}(page.status)))`,
       [jobNames],
     );
     return { toHandOver: due.map((row) => pageTicket(row, row.ticket)), nextInMs: later.length > 0 ? Math.min(...later) : null, toSettle };
@@ -77,86 +77,8 @@ export class PageKeepingStore {
    * @returns how many are queued again
    */
   async recover(jobNames: readonly string[], { goneForMs, stillForMs }: { readonly goneForMs: number; readonly stillForMs: number }): Promise<number> {
-    const { jobRuns, jobPages, jobInstances } = this.database.tables;
-    const gone = await this.query(
-      `with gone as (
-         select page.job_name, page.fire_time, page.page
-         from   ${jobPages} page
-         where  page.status = 'running'
-         and    page.job_name = any ($1::text[])
-         and    page.started_at < clock_timestamp() - $2 * interval '1 millisecond'
-         and    not exists (
-                  select from ${jobInstances} instance
-                  where  instance.id = page.claimed_by
-                  and    instance.alive_until > clock_timestamp() - $2 * interval '1 millisecond')
-         for    update skip locked
-       )
-       update ${jobPages} page
-       set    status = 'queued',
-              ticket = page.ticket + 1,
-              enqueued_at = null,
-              next_attempt_at = clock_timestamp(),
-              reason = 'its instance is gone'
-       from   gone
-       where  page.job_name = gone.job_name
-       and    page.fire_time = gone.fire_time
-       and    page.page = gone.page
-       returning 1`,
-      [jobNames, goneForMs],
-    );
-    const lost = await this.query(
-      `with still as materialized (
-         select run.job_name, run.fire_time
-         from   ${jobRuns} run
-         where  run.status in ('running', 'fanned_out')
-         and    run.job_name = any ($1::text[])
-         and    not exists (
-                  select from ${jobPages} page
-                  where  page.job_name = run.job_name
-                  and    page.fire_time = run.fire_time
-                  and   (page.status = 'running' or greatest(page.started_at, page.finished_at) > clock_timestamp() - $2 * interval '1 millisecond'))
-       ),
-       lost as (
-         select page.job_name, page.fire_time, page.page
-         from   still
-         join   ${jobPages} page on page.job_name = still.job_name and page.fire_time = still.fire_time
-         where  page.status in ('queued', 'failed')
-         and    page.enqueued_at < clock_timestamp() - $2 * interval '1 millisecond'
-         for    no key update of page skip locked
-       )
-       update ${jobPages} page
-       set    enqueued_at = null,
-              ticket = page.ticket + 1
-       from   lost
-       where  page.job_name = lost.job_name
-       and    page.fire_time = lost.fire_time
-       and    page.page = lost.page
-       returning 1`,
-      [jobNames, stillForMs],
-    );
-    await this.query(
-      `with left_over as (
-         select page.job_name, page.fire_time, page.page, run.reason
-         from   ${jobPages} page
-         join   ${jobRuns} run on run.job_name = page.job_name and run.fire_time = page.fire_time
-         where  page.status in ('queued', 'failed')
-         and    page.job_name = any ($1::text[])
-         and    run.status = 'cancelled'
-         for    no key update of page skip locked
-         for    share of run skip locked
-       )
-       update ${jobPages} page
-       set    status = 'cancelled',
-              reason = left_over.reason,
-              finished_at = clock_timestamp(),
-              next_attempt_at = null
-       from   left_over
-       where  page.job_name = left_over.job_name
-       and    page.fire_time = left_over.fire_time
-       and    page.page = left_over.page`,
-      [jobNames],
-    );
-    return gone.length + lost.length;
+    const [row] = await this.database.call<{ pages_recover_1: number }>('pages_recover_1', [jobNames, goneForMs, stillForMs]);
+    return row!.pages_recover_1;
   }
 
   /** Of pages that are under way here, those that are somebody else's by now, and those whose occurrence is to be cancelled. */

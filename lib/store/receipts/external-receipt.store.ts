@@ -1,12 +1,12 @@
 import type { EntityManager } from 'typeorm';
-import { nextStep, type FoundReceipt, type InDoubtPolicy, type NextStep, type ReceiptState } from '../../domain/effects/external-effect.js';
+import type { InDoubtPolicy } from '../../domain/effects/external-effect.js';
 import type { OwnedRun } from '../../domain/runs/run.js';
 import type { StoredError } from '../../domain/runs/stored-error.js';
 import { fenceOf } from '../runs/fence.js';
-import { queryOn } from '../connection/query.js';
-import { receiptFence, receiptOwner } from './receipt-owner.js';
-import type { ReceiptKey } from './receipt.store.js';
 import type { SchedulerDatabase } from '../scheduler-database.js';
+import { readKept, receiptFence } from './receipt-owner.js';
+import { callAlone } from './receipt-transaction.js';
+import type { ReceiptKey } from './receipt.store.js';
 
 /** What was found when a call was to be made. */
 export type CallAnswer =
@@ -21,133 +21,40 @@ export type CallAnswer =
   /** The run is no longer ours. */
   | { readonly kind: 'refused' };
 
-interface FoundRow extends FoundReceipt {
-  readonly attempt: number;
-  readonly idempotencyKey: string;
-  readonly result: unknown;
-  readonly kept: boolean;
-  readonly error: StoredError | null;
+/** What `receipt_call_open_1` answers: every column is a text. */
+interface OpenedRow {
+  readonly step: 'skip' | 'call' | 'call again' | 'park' | 'leave' | 'refuse' | 'refused';
+  readonly key: string;
+  readonly of_attempt: string;
+  readonly kept: string | null;
+  readonly failure: string | null;
 }
 
-/** SQL for: the receipt is the one that this very attempt has opened. */
-const OWN_CALL = `job_name = $1
-       and    fire_time = $2
-       and    attempt = $3
-       and    claimed_by = $4
-       and    entity = $5
-       and    effect = $6`;
-
 /**
- * The statements of a receipt that stands for a call. It is opened by the owner of the run alone. What came of the call is
- * written by whoever made it, whatever has become of the run since: it is a fact, and the only one who knows it may have
- * lost the lease meanwhile. It goes to that attempt's own call, and only while nobody has made it again or decided about it.
+ * The receipt that stands for a call. It is opened by the owner of the run alone. What came of the call is written by whoever made it,
+ * whatever has become of the run since: it is a fact, and the only one who knows it may have lost the lease meanwhile. It goes to that
+ * attempt's own call, and only while nobody has made it again or decided about it.
  */
 export class ExternalReceiptStore {
   constructor(private readonly database: SchedulerDatabase) {}
 
-  /** Writes an open receipt, or says what the one that is there means. The caller commits before the call. */
+  /** Writes an open receipt, or says what the one that is there means. It is committed, for good, before the call is made. */
   async open(manager: EntityManager, run: OwnedRun, key: ReceiptKey, idempotencyKey: string, policy: InDoubtPolicy): Promise<CallAnswer> {
-    const { receipts } = this.database.tables;
-    const owner = receiptOwner(this.database.tables, run);
-    const [row] = await queryOn(manager)<{ owned: boolean; opened: boolean }>(
-      `with owned as materialized (
-         select pg_advisory_xact_lock_shared(${owner.lockKey})
-         from   ${owner.table}
-         where  ${owner.isOurs}
-       ),
-       opened as (
-         insert into ${receipts} (job_name, fire_time, attempt, claimed_by, entity, effect, idempotency_key, state, opened_at)
-         select $1, $2, $3, $4, $6, $7, $8, 'open', clock_timestamp()
-         from   owned
-         on conflict (job_name, fire_time, entity, effect) do nothing
-         returning 1
-       )
-       select exists (select from owned) as owned,
-              exists (select from opened) as opened`,
-      [...receiptFence(run), key.entity, key.effect, idempotencyKey],
-    );
-    if (row!.opened) return { kind: 'opened', idempotencyKey, again: false };
-    if (!row!.owned) return { kind: 'refused' };
-    const found = await this.find(manager, run, key);
-    return found ? this.follow(manager, run, key, found, nextStep(found, policy)) : { kind: 'refused' };
-  }
-
-  private async find(manager: EntityManager, run: OwnedRun, key: ReceiptKey): Promise<FoundRow | undefined> {
-    const [found] = await queryOn(manager)<FoundRow>(
-      `select state, opened_at is not null as external, attempt, idempotency_key as "idempotencyKey", result is not null as kept, result, error
-       from   ${this.database.tables.receipts}
-       where  job_name = $1
-       and    fire_time = $2
-       and    entity = $3
-       and    effect = $4
-       for    update`,
-      [run.jobName, run.fireTime.toISOString(), key.entity, key.effect],
-    );
-    return found;
-  }
-
-  private async follow(manager: EntityManager, run: OwnedRun, key: ReceiptKey, found: FoundRow, step: NextStep): Promise<CallAnswer> {
-    const { attempt, error, idempotencyKey } = found;
-    switch (step) {
+    const row = await this.call<OpenedRow>(manager, 'receipt_call_open_1', [...receiptFence(run), key.entity, key.effect, idempotencyKey, policy]);
+    switch (row.step) {
+      case 'refused':
+        return { kind: 'refused' };
       case 'refuse':
         return { kind: 'mixed' };
       case 'skip':
-        return { kind: 'there', result: found.kept ? found.result : undefined };
-      case 'leave':
-        return { kind: 'in doubt', parked: false, attempt, error };
+        return { kind: 'there', result: readKept(row.kept) };
       case 'park':
-        return (await this.park(manager, run, key)) ? { kind: 'in doubt', parked: true, attempt, error } : { kind: 'refused' };
+      case 'leave':
+        return { kind: 'in doubt', parked: row.step === 'park', attempt: Number(row.of_attempt), error: row.failure === null ? null : (JSON.parse(row.failure) as StoredError) };
       case 'call':
       case 'call again':
-        return (await this.reopen(manager, run, key)) ? { kind: 'opened', idempotencyKey, again: step === 'call again' } : { kind: 'refused' };
+        return { kind: 'opened', idempotencyKey: row.key, again: row.step === 'call again' };
     }
-  }
-
-  /** The row is locked, but it may have been waited for: the run is asked for once more. */
-  private async reopen(manager: EntityManager, run: OwnedRun, key: ReceiptKey): Promise<boolean> {
-    const { receipts } = this.database.tables;
-    const owner = receiptOwner(this.database.tables, run, '$7');
-    const reopened = await queryOn(manager)(
-      `update ${receipts}
-       set    state = 'open',
-              attempt = $3,
-              claimed_by = $4,
-              opened_at = clock_timestamp(),
-              closed_at = null,
-              result = null,
-              error = null,
-              resolved_by = null,
-              resolved_reason = null
-       where  job_name = $1
-       and    fire_time = $2
-       and    entity = $5
-       and    effect = $6
-       and    exists (
-         select from ${owner.table}
-         where  ${owner.isOurs})
-       returning 1`,
-      [...fenceOf(run), key.entity, key.effect, run.page ?? null],
-    );
-    return reopened.length === 1;
-  }
-
-  private async park(manager: EntityManager, run: OwnedRun, key: ReceiptKey): Promise<boolean> {
-    const { receipts } = this.database.tables;
-    const owner = receiptOwner(this.database.tables, run, '$7');
-    const parked = await queryOn(manager)(
-      `update ${receipts}
-       set    state = 'in_doubt'
-       where  job_name = $1
-       and    fire_time = $2
-       and    entity = $5
-       and    effect = $6
-       and    exists (
-         select from ${owner.table}
-         where  ${owner.isOurs})
-       returning 1`,
-      [...fenceOf(run), key.entity, key.effect, run.page ?? null],
-    );
-    return parked.length === 1;
   }
 
   /**
@@ -157,23 +64,13 @@ export class ExternalReceiptStore {
    * has decided about it
    */
   async close(manager: EntityManager, run: OwnedRun, key: ReceiptKey, result: string | null): Promise<'closed' | 'late' | 'refused'> {
-    const owner = receiptOwner(this.database.tables, run, '$8');
-    const [closed] = await queryOn(manager)<{ owned: boolean }>(
-      `update ${this.database.tables.receipts}
-       set    state = 'done',
-              result = $7::jsonb,
-              error = null,
-              closed_at = clock_timestamp()
-       where  ${OWN_CALL}
-       and    state in ('open', 'in_doubt', 'done')
-       and    resolved_by is null
-       returning exists (
-         select from ${owner.table}
-         where  ${owner.isOurs}) as owned`,
-      [...fenceOf(run), key.entity, key.effect, result, run.page ?? null],
-    );
-    if (!closed) return 'refused';
-    return closed.owned ? 'closed' : 'late';
+    const { receipt_call_close_1: verdict } = await this.call<{ receipt_call_close_1: 'closed' | 'late' | 'refused' }>(manager, 'receipt_call_close_1', [
+      ...receiptFence(run),
+      key.entity,
+      key.effect,
+      result,
+    ]);
+    return verdict;
   }
 
   /**
@@ -181,23 +78,8 @@ export class ExternalReceiptStore {
    * @returns true when it is a person's from now on
    */
   async doubt(manager: EntityManager, run: OwnedRun, key: ReceiptKey, error: StoredError, policy: InDoubtPolicy): Promise<boolean> {
-    const [doubted] = await queryOn(manager)<{ was: ReceiptState }>(
-      `with found as materialized (
-         select state as was
-         from   ${this.database.tables.receipts}
-         where  ${OWN_CALL}
-         for    update
-       )
-       update ${this.database.tables.receipts}
-       set    state = case found.was when 'open' then $8 else state end,
-              error = $7::jsonb
-       from   found
-       where  ${OWN_CALL}
-       and    state in ('open', 'in_doubt')
-       returning found.was`,
-      [...fenceOf(run), key.entity, key.effect, JSON.stringify(error), policy === 'park' ? 'in_doubt' : 'open'],
-    );
-    return policy === 'park' && doubted?.was === 'open';
+    const became = await this.fail(manager, run, key, error, policy === 'park' ? 'in_doubt' : 'open');
+    return became && policy === 'park';
   }
 
   /**
@@ -206,15 +88,23 @@ export class ExternalReceiptStore {
    * @returns false: it is in doubt for nobody
    */
   async takeBack(manager: EntityManager, run: OwnedRun, key: ReceiptKey, error: StoredError): Promise<false> {
-    await queryOn(manager)(
-      `update ${this.database.tables.receipts}
-       set    state = case state when 'open' then 'undone' else state end,
-              closed_at = case state when 'open' then clock_timestamp() end,
-              error = $7::jsonb
-       where  ${OWN_CALL}
-       and    state in ('open', 'in_doubt')`,
-      [...fenceOf(run), key.entity, key.effect, JSON.stringify(error)],
-    );
+    await this.fail(manager, run, key, error, 'undone');
     return false;
+  }
+
+  private async fail(manager: EntityManager, run: OwnedRun, key: ReceiptKey, error: StoredError, becomes: 'open' | 'in_doubt' | 'undone'): Promise<boolean> {
+    const { receipt_call_fail_1: verdict } = await this.call<{ receipt_call_fail_1: string }>(manager, 'receipt_call_fail_1', [
+      ...fenceOf(run),
+      key.entity,
+      key.effect,
+      JSON.stringify(error),
+      becomes,
+    ]);
+    return verdict === 'became';
+  }
+
+  private async call<Row>(manager: EntityManager, name: string, values: readonly (string | number | null)[]): Promise<Row> {
+    const [row] = await callAlone<Row>(manager, this.database.tables.calling(name, values));
+    return row!;
   }
 }

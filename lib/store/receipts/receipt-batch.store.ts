@@ -1,8 +1,8 @@
 import type { OwnedRun, RunKey } from '../../domain/runs/run.js';
-import { fenceOf } from '../runs/fence.js';
 import { queryOn, type Queryable } from '../connection/query.js';
-import type { SchedulerDatabase } from '../scheduler-database.js';
 import type { Statement } from '../connection/statement.js';
+import type { SchedulerDatabase } from '../scheduler-database.js';
+import { receiptFence } from './receipt-owner.js';
 
 /** A receipt of a batch that is to be written. */
 export interface BatchEntry {
@@ -19,31 +19,14 @@ export class ReceiptBatchStore {
    * other and never in a circle.
    */
   opening(run: OwnedRun, effect: string, entries: readonly BatchEntry[]): Statement {
-    const { receipts, receiptMayBegin } = this.database.tables;
-    const text = `
-      with owned as materialized (
-        select
-        where  ${receiptMayBegin}($1, $2, $3, $4, $8)
-      ),
-      opened as (
-        insert into ${receipts} (job_name, fire_time, attempt, claimed_by, entity, effect, idempotency_key)
-        select $1, $2::timestamptz, $3::integer, $4, wanted.entity, $5, wanted.idempotency_key
-        from   owned
-        cross  join unnest($6::text[], $7::text[]) as wanted (entity, idempotency_key)
-        order  by wanted.entity collate "C"
-        on     conflict (job_name, fire_time, entity, effect) do nothing
-        returning entity
-      )
-      select entity from opened
-      union  all
-      select null from owned`;
-    return { text, values: [...fenceOf(run), effect, entries.map(({ entity }) => entity), entries.map(({ idempotencyKey }) => idempotencyKey), run.page ?? null] };
+    const [entities, keys] = [entries.map(({ entity }) => entity), entries.map(({ idempotencyKey }) => idempotencyKey)];
+    return this.database.tables.calling('receipt_begin_all_1', [...receiptFence(run), effect, entities, keys]);
   }
 
   /** The entities whose receipts `opening` wrote; null when the run is not ours. */
   openedOf(rows: unknown[]): Set<string> | null {
-    const entities = (rows as { entity: string | null }[]).map(({ entity }) => entity);
-    return entities.includes(null) ? new Set(entities.filter((entity) => entity !== null)) : null;
+    const begun = (rows as { begun: string | null }[]).map((row) => row.begun);
+    return begun.length > 0 ? new Set(begun.filter((entity) => entity !== null)) : null;
   }
 
   /** Those of the entities whose effect has happened. */

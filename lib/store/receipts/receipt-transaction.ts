@@ -1,5 +1,6 @@
 import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
 import { breakConnection } from '../connection/break-connection.js';
+import { sendTogether, type MessageClient, type Statement } from '../connection/statement.js';
 
 /** How long an answer to a statement of the receipt's own is waited for, in milliseconds; it may have to wait for another receipt. */
 export const PATIENCE_MS = 30_000;
@@ -8,29 +9,9 @@ export const PATIENCE_MS = 30_000;
 export type Bounded = <Result>(statement: Promise<Result>) => Promise<Result>;
 
 /**
- * Runs a receipt's transaction on the data source, which may be the application's. A connection that gives no answer to
- * one of the receipt's own statements is broken: its run would otherwise keep its lease and never end.
+ * Does the work on a connection of the data source, which may be the application's. One that gives no answer to one of the receipt's
+ * own statements is broken: its run would otherwise keep its lease and never end.
  */
-export async function inReceiptTransaction<Result>(
-  dataSource: DataSource,
-  work: (manager: EntityManager, bounded: Bounded) => Promise<Result>,
-  patienceMs = PATIENCE_MS,
-): Promise<Result> {
-  return onReceiptConnection(dataSource, async (queryRunner, bounded) => {
-    // Read committed, whatever the default: the end must see the lease as heartbeats have renewed it meanwhile.
-    await bounded(queryRunner.startTransaction('READ COMMITTED'));
-    try {
-      const result = await work(queryRunner.manager, bounded);
-      await bounded(queryRunner.commitTransaction());
-      return result;
-    } catch (error) {
-      await bounded(queryRunner.rollbackTransaction()).catch(() => {});
-      throw error;
-    }
-  }, patienceMs);
-}
-
-/** Does the work on a connection of its own, as {@link inReceiptTransaction} does, without a transaction around it. */
 export async function onReceiptConnection<Result>(
   dataSource: DataSource,
   work: (queryRunner: QueryRunner, bounded: Bounded) => Promise<Result>,
@@ -55,5 +36,20 @@ export async function orBreak<Result>(client: unknown, statement: Promise<Result
     return await statement;
   } finally {
     clearTimeout(impatience);
+  }
+}
+
+/**
+ * Sends one statement on the manager's connection: in the transaction that is under way there, or with one of its own around it, in one
+ * message. That is read committed, whatever the default: what looks after it has waited must look afresh.
+ */
+export async function callAlone<Row>({ queryRunner }: EntityManager, statement: Statement): Promise<Row[]> {
+  const client = (await queryRunner!.connect()) as MessageClient;
+  if (queryRunner!.isTransactionActive) return (await sendTogether(client, [statement]))[0] as Row[];
+  try {
+    return (await sendTogether(client, ['begin isolation level read committed', statement, 'commit']))[1] as Row[];
+  } catch (error) {
+    await client.query('rollback').catch(() => {});
+    throw error;
   }
 }

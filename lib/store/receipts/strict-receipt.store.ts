@@ -1,10 +1,9 @@
 import type { OwnedRun } from '../../domain/runs/run.js';
-import { fenceOf } from '../runs/fence.js';
-import { queryOn } from '../connection/query.js';
-import { receiptFence, receiptOwner } from './receipt-owner.js';
-import type { ReceiptKey } from './receipt.store.js';
-import type { SchedulerDatabase } from '../scheduler-database.js';
 import type { Statement } from '../connection/statement.js';
+import { fenceOf } from '../runs/fence.js';
+import type { SchedulerDatabase } from '../scheduler-database.js';
+import { receiptFence } from './receipt-owner.js';
+import type { ReceiptKey } from './receipt.store.js';
 
 /**
  * The statements of a receipt in a transaction of the application's that is repeatable read or serializable. Its snapshot
@@ -14,31 +13,24 @@ import type { Statement } from '../connection/statement.js';
 export class StrictReceiptStore {
   constructor(private readonly database: SchedulerDatabase) {}
 
-  /** Holds the run in whatever state it is; where it does not even look like ours, no row. */
+  /** Holds the run in whatever state it is. See `isHeld`. */
   holding(run: OwnedRun): Statement {
-    const owner = receiptOwner(this.database.tables, run);
-    const text = `
-      select pg_advisory_xact_lock_shared(${owner.lockKey})
-      from   ${owner.table}
-      where  ${owner.isNamed}
-      for    key share`;
-    return { text, values: receiptFence(run) };
+    return this.database.tables.calling('receipt_hold_1', receiptFence(run));
+  }
+
+  /** Reads the rows of `holding`: false where the run does not even look like ours. */
+  isHeld(rows: unknown[]): boolean {
+    return (rows as [{ receipt_hold_1: string }])[0].receipt_hold_1 === 'held';
   }
 
   /** True when the run, as it is now, is ours. */
   async isOurs(run: OwnedRun): Promise<boolean> {
-    const owner = receiptOwner(this.database.tables, run);
-    const rows = await queryOn(this.database.coordination)(`select from ${owner.table} where ${owner.isOurs}`, receiptFence(run));
-    return rows.length === 1;
+    const [row] = await this.database.call<{ receipt_is_ours_1: boolean }>('receipt_is_ours_1', receiptFence(run));
+    return row!.receipt_is_ours_1;
   }
 
-  /** Writes the receipt of a run that is held, and has been found ours; one row when it was not there. */
+  /** Writes the receipt of a run that is held, and has been found ours. */
   writing(run: OwnedRun, key: ReceiptKey, idempotencyKey: string): Statement {
-    const text = `
-      insert into ${this.database.tables.receipts} (job_name, fire_time, attempt, claimed_by, entity, effect, idempotency_key)
-      values ($1, $2, $3, $4, $5, $6, $7)
-      on     conflict (job_name, fire_time, entity, effect) do nothing
-      returning entity`;
-    return { text, values: [...fenceOf(run), key.entity, key.effect, idempotencyKey] };
+    return this.database.tables.calling('receipt_write_1', [...fenceOf(run), key.entity, key.effect, idempotencyKey]);
   }
 }

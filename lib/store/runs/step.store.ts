@@ -1,8 +1,7 @@
-import type { EntityManager } from 'typeorm';
 import type { OwnedRun, SavedCheckpoint } from '../../domain/runs/run.js';
 import { fenceOf, IS_OURS } from './fence.js';
 import { queryOn, type Query } from '../connection/query.js';
-import { receiptLockKey } from '../receipts/receipt-lock.js';
+import type { Statement } from '../connection/statement.js';
 import type { SchedulerDatabase } from '../scheduler-database.js';
 
 /**
@@ -20,15 +19,9 @@ export class StepStore {
    * @param json null for none
    * @returns false when the run is no longer ours
    */
-  async save(run: OwnedRun, json: string | null, manager?: EntityManager): Promise<boolean> {
-    const saved = await this.on(manager)(
-      `update ${this.database.tables.jobRuns}
-       set    checkpoint = $5::jsonb
-       where  ${IS_OURS}
-       returning 1`,
-      [...fenceOf(run), json],
-    );
-    return saved.length === 1;
+  async save(run: OwnedRun, json: string | null): Promise<boolean> {
+    const [row] = await this.database.call<{ run_checkpoint_1: string }>('run_checkpoint_1', [...fenceOf(run), json]);
+    return row!.run_checkpoint_1 === 'saved';
   }
 
   /**
@@ -55,48 +48,24 @@ export class StepStore {
     return (await this.load(run)) !== undefined;
   }
 
-  /** The first statement of a run's transaction: by its lock whoever takes the run over finds it and ends it. @returns whether the run is ours */
-  async open(manager: EntityManager, run: OwnedRun): Promise<boolean> {
-    const owned = await this.on(manager)(
-      `select pg_advisory_xact_lock_shared(${receiptLockKey(this.database.tables, 'job_name', 'fire_time', 'attempt')})
-       from   ${this.database.tables.jobRuns}
-       where  ${IS_OURS}`,
-      fenceOf(run),
-    );
-    return owned.length === 1;
+  /** The first statement of a run's transaction: by its lock whoever takes the run over finds it and ends it. */
+  opening(run: OwnedRun): Statement {
+    return this.database.tables.calling('run_step_begin_1', fenceOf(run));
+  }
+
+  /** Reads the rows of `opening`: whether the run is ours. */
+  isOpened(rows: unknown[]): boolean {
+    return (rows as [{ run_step_begin_1: string }])[0].run_step_begin_1 === 'ours';
   }
 
   /**
-   * The last statement of one that changes nothing of the run: holds it so that nobody reaps it until the transaction ends.
-   * Heartbeats pass. @returns whether the run is ours
-   */
-  async hold(manager: EntityManager, run: OwnedRun): Promise<boolean> {
-    const owned = await this.on(manager)(
-      `select
-       from   ${this.database.tables.jobRuns}
-       where  ${IS_OURS}
-       for    key share`,
-      fenceOf(run),
-    );
-    return owned.length === 1;
-  }
-
-  /**
-   * The last statement of one that completes the run.
+   * The last statement, to be sent with the commit: it fails when the run is no longer ours, see `isRefusedClose`. One that changes
+   * nothing of the run holds it, so that nobody reaps it before the commit.
    * @param json a checkpoint; null to leave it as it is
-   * @returns whether the run was ours
+   * @param complete the run is done with this
    */
-  async complete(manager: EntityManager, run: OwnedRun, json: string | null): Promise<boolean> {
-    const completed = await this.on(manager)(
-      `update ${this.database.tables.jobRuns}
-       set    status = 'done',
-              finished_at = clock_timestamp(),
-              checkpoint = coalesce($5::jsonb, checkpoint)
-       where  ${IS_OURS}
-       returning 1`,
-      [...fenceOf(run), json],
-    );
-    return completed.length === 1;
+  closing(run: OwnedRun, json: string | null, complete: boolean): Statement {
+    return this.database.tables.calling('run_step_end_1', [...fenceOf(run), json, String(complete)]);
   }
 
   /** Whether an attempt of the occurrence has published pages. */
@@ -125,9 +94,5 @@ export class StepStore {
       fenceOf(run),
     );
     return row?.status === 'done';
-  }
-
-  private on(manager: EntityManager | undefined): Query {
-    return manager ? queryOn(manager) : this.query;
   }
 }

@@ -17,18 +17,21 @@ export interface InRun {
 /** Does the work as the handler of one occurrence. @returns its result; throws what it throws */
 export async function inRun<Result>(database: TestDatabase, work: (here: InRun) => Promise<Result>, options: DistributedSchedulerOptions = {}): Promise<Result> {
   const name = `job ${(jobs += 1)}`;
-  let end: { result: Result } | { thrown: unknown } | undefined;
+  let working: Promise<{ result: Result } | { thrown: unknown }> | undefined;
   @Injectable()
   class Job {
     constructor(private readonly receipts: ReceiptService) {}
 
     @DistributedCron('* * * * * *', { name, overlap: 'allow' })
     async run(run: CronRun) {
-      end = await work({ receipts: this.receipts, run, app }).then((result) => ({ result }), (thrown: unknown) => ({ thrown }));
+      working = work({ receipts: this.receipts, run, app }).then((result) => ({ result }), (thrown: unknown) => ({ thrown }));
+      await working;
     }
   }
   const app = await startApp(database, { providers: [Job] }, { enabled: false, ...options });
   await runJob(app, name);
-  if ('thrown' in end!) throw end.thrown;
-  return end!.result;
+  // A run that its handler has completed is done before its handler is.
+  const end = await working!;
+  if ('thrown' in end) throw end.thrown;
+  return end.result;
 }
