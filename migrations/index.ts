@@ -8,6 +8,7 @@ import { createReceipts } from './1796000000003-CreateReceipts.js';
 import { createJobBackfills } from './1796000000004-CreateJobBackfills.js';
 import { createReceiptFunctions } from './1796000000011-CreateReceiptFunctions.js';
 import { createRules } from './1796000000009-CreateRules.js';
+import { createScheduleFunctions } from './1796000000014-CreateScheduleFunctions.js';
 import { createRunFunctions } from './1796000000010-CreateRunFunctions.js';
 import type { MigrationClass } from './frozen.js';
 
@@ -31,6 +32,7 @@ export function schedulerMigrationsIn(schema?: string): MigrationClass[] {
     createRules,
     createRunFunctions,
     createReceiptFunctions,
+    createScheduleFunctions,
   ];
   return creations.map((create) => create(schema));
 }

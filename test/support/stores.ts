@@ -64,7 +64,7 @@ export async function openStores(): Promise<Stores> {
     partitions,
     claims,
     instances,
-    schedules: new JobScheduleStore(database, instances),
+    schedules: new JobScheduleStore(database),
     takeOvers: new TakeOverStore(database, partitions),
     runTimeJobs: new RunTimeJobStore(database, partitions),
     runs: new JobRunStore(database),

@@ -1,9 +1,7 @@
 import type { JobDefinition } from '../../domain/job-definition.js';
 import { askedToStop, readAskedToStop, type AskedToStopRow } from '../runs/asked-to-stop.js';
-import { declaredNumber, type JobInstanceStore, type Presence } from './job-instance.store.js';
-import { NO_HOLDS } from './joined-holds.js';
+import { declaredNumber, presenceValues, type Presence } from './job-instance.store.js';
 import { queryOn, type Query } from '../connection/query.js';
-import { changingSchedules } from './schedule-changes.js';
 import type { SchedulerDatabase } from '../scheduler-database.js';
 import type { SeenAtStart, SeenChanges } from './seen-schedules.js';
 import { STORED_JOB_COLUMNS, storedJob, type StoredJobRow } from './stored-job.js';
@@ -19,10 +17,7 @@ export interface Watermark {
 export class JobScheduleStore {
   private readonly query: Query;
 
-  constructor(
-    private readonly database: SchedulerDatabase,
-    private readonly instances: JobInstanceStore,
-  ) {
+  constructor(private readonly database: SchedulerDatabase) {
     this.query = queryOn(database.coordination);
   }
 
@@ -34,84 +29,29 @@ export class JobScheduleStore {
    * @returns the declared jobs and those made at run time, as they are stored
    */
   async declare(jobs: readonly JobDefinition[], presence: Presence | null): Promise<SeenAtStart> {
-    return changingSchedules(this.database, async (query, revision) => {
-      if (presence) await this.instances.announce(presence, query);
-      await this.giveNamesBack(query, jobs, revision);
-      await this.write(query, jobs, revision);
-      const rows = await query<StoredJobRow>(
-        `select ${STORED_JOB_COLUMNS}
-         from   ${this.database.tables.jobSchedule}
-         where  name = any ($1::text[])
-         or     handler is not null and removed_at is null`,
-        [jobs.map(({ name }) => name)],
-      );
-      const [clock] = await query<{ now: Date; may_be_back: boolean }>(
-        `select clock_timestamp() as now,
-                clock_timestamp() < pg_postmaster_start_time() + 2 * $1::float8 * interval '1 millisecond'
-                  and exists (select from ${this.database.tables.jobInstances} where alive_until <= clock_timestamp()) as may_be_back`,
-        [presence?.aliveMs ?? 0],
-      );
-      return { databaseNow: clock!.now, othersMayBeBack: clock!.may_be_back, jobs: rows.map(storedJob) };
-    });
-  }
-
-  /** A former name that is declared beside the later one is a new job's: it waits for nobody, and has no past and no pause. */
-  private async giveNamesBack(query: Query, jobs: readonly JobDefinition[], revision: number): Promise<void> {
-    await query(
-      `update ${this.database.tables.jobSchedule}
-       set    yields_to = null,
-              ${NO_HOLDS},
-              effective_from = clock_timestamp(),
-              decided_until = clock_timestamp(),
-              revision = $1
-       where  name = any ($2::text[])
-       and    yields_to = any ($2::text[])`,
-      [revision, jobs.map(({ name }) => name)],
+    const declared = jobs.map((job) => ({
+      name: job.name,
+      cron: job.schedule.expression,
+      time_zone: job.schedule.timeZone,
+      calendar: job.schedule.calendar,
+      owner: job.owner,
+      policies: storedPolicies(job),
+      previously: job.previously,
+    }));
+    const [written] = await this.database.call<{ job_schedule_declare_1: boolean }>('job_schedule_declare_1', [
+      ...(presence ? presenceValues(presence) : [null, null, null, null, 0]),
+      JSON.stringify(declared),
+    ]);
+    const rows = await this.query<Partial<StoredJobRow> & { now: Date }>(
+      `select clock_timestamp() as now, stored.*
+       from  (select) as always
+       left   join (select ${STORED_JOB_COLUMNS}
+                    from   ${this.database.tables.jobSchedule}
+                    where  name = any ($1::text[])
+                    or     handler is not null and removed_at is null) stored on true`,
+      [jobs.map(({ name }) => name)],
     );
-  }
-
-  private async write(query: Query, jobs: readonly JobDefinition[], revision: number): Promise<void> {
-    const { jobSchedule } = this.database.tables;
-    await query(
-      `insert into ${jobSchedule} as stored (name, cron, time_zone, calendar, owner, policies, revision, yields_to)
-       select declared.name, declared.cron, declared.time_zone, declared.calendar, declared.owner, declared.policies, $1,
-             (select nullif(coalesce(former.yields_to, former.name), declared.name)
-              from   ${jobSchedule} former
-              join   jsonb_array_elements_text(declared.previously) with ordinality as name (name, position) on name.name = former.name
-              where  former.removed_at is null
-              and    coalesce(former.yields_to, former.name) <> all ($2::text[])
-              order  by position
-              limit  1)
-       from   unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::jsonb[], $8::jsonb[])
-                as declared (name, cron, time_zone, calendar, owner, policies, previously)
-       order  by declared.name
-       on     conflict (name) do update
-       set    owner = excluded.owner,
-              policies = excluded.policies,
-              declared_at = clock_timestamp(),
-              handler = null,
-              options = null,
-              data = null,
-              removed_at = null,
-              yields_to = coalesce(stored.yields_to, excluded.yields_to),
-              effective_from = case when stored.removed_at is not null then clock_timestamp() else stored.effective_from end,
-              decided_until = case when stored.removed_at is not null then clock_timestamp() else stored.decided_until end,
-              revision = case
-                when stored.removed_at is not null or stored.handler is not null then $1
-                when stored.yields_to is null and excluded.yields_to is not null then $1
-                else stored.revision
-              end`,
-      [
-        revision,
-        jobs.map(({ name }) => name),
-        jobs.map(({ schedule }) => schedule.expression),
-        jobs.map(({ schedule }) => schedule.timeZone),
-        jobs.map(({ schedule }) => schedule.calendar),
-        jobs.map(({ owner }) => owner),
-        jobs.map((job) => JSON.stringify(storedPolicies(job))),
-        jobs.map(({ previously }) => JSON.stringify(previously)),
-      ],
-    );
+    return { databaseNow: rows[0]!.now, othersMayBeBack: written!.job_schedule_declare_1, jobs: rows.flatMap((row) => (isThere(row) ? [storedJob(row)] : [])) };
   }
 
   /**
