@@ -1,4 +1,5 @@
 import { Injectable } from '@nestjs/common';
+import { ChangedMeanwhileError } from '../errors/changed-meanwhile.error.js';
 import { loopListener } from '../events/loop-listener.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import { Cancellations } from '../execution/cancellations.js';
@@ -57,7 +58,7 @@ export class ScheduleFollower {
     this.time.observe(databaseNow, sentAt);
     this.take(jobs);
     if (othersMayBeBack) this.presence.giveOthersTime();
-    else if (takesPart) await this.takeOver();
+    else if (takesPart) await this.takeOver().catch(leaveForLater);
     this.followed.started();
   }
 
@@ -135,4 +136,9 @@ export class ScheduleFollower {
     if (jobs.length === 0) return;
     for (const stored of await this.takeOvers.takeOver(jobs, this.presence.facts.instanceId)) this.followed.take(stored);
   }
+}
+
+/** The first look tries again. */
+function leaveForLater(error: unknown): void {
+  if (!(error instanceof ChangedMeanwhileError)) throw error;
 }
