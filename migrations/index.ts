@@ -9,6 +9,7 @@ import { createJobBackfills } from './1796000000004-CreateJobBackfills.js';
 import { createReceiptFunctions } from './1796000000011-CreateReceiptFunctions.js';
 import { createRules } from './1796000000009-CreateRules.js';
 import { createScheduleFunctions } from './1796000000014-CreateScheduleFunctions.js';
+import { createBackfillFunctions } from './1796000000015-CreateBackfillFunctions.js';
 import { createRunFunctions } from './1796000000010-CreateRunFunctions.js';
 import type { MigrationClass } from './frozen.js';
 
@@ -33,6 +34,7 @@ export function schedulerMigrationsIn(schema?: string): MigrationClass[] {
     createRunFunctions,
     createReceiptFunctions,
     createScheduleFunctions,
+    createBackfillFunctions,
   ];
   return creations.map((create) => create(schema));
 }

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/glo
 import type { JobDefinition } from '../../lib/domain/job-definition.js';
 import { planCatchUp } from '../../lib/domain/missed/catch-up.js';
 import { ChangedMeanwhileError } from '../../lib/errors/changed-meanwhile.error.js';
+import { BackfillFeedStore } from '../../lib/store/backfills/backfill-feed.store.js';
 import { RunTimeJobStore } from '../../lib/store/jobs/run-time-job.store.js';
 import { TakeOverStore } from '../../lib/store/jobs/take-over.store.js';
 import { OverrideStore } from '../../lib/store/operations/override.store.js';
@@ -9,6 +10,7 @@ import { CatchUpStore } from '../../lib/store/runs/catch-up.store.js';
 import { ComingBetween } from '../support/coming-between.js';
 import { aDue } from '../support/due.js';
 import { aJob } from '../support/job.js';
+import { insertRun } from '../support/run-rows.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 
 let stores: Stores;
@@ -17,7 +19,7 @@ beforeAll(async () => {
 });
 afterAll(() => stores.close());
 beforeEach(async () => {
-  for (const table of ['job_runs', 'job_schedule', 'job_instances']) await stores.test.query(`delete from ${table}`);
+  for (const table of ['job_runs', 'job_schedule', 'job_instances', 'job_backfills', 'job_actions']) await stores.test.query(`delete from ${table}`);
 });
 
 const OLD = aJob('job', '*/10 * * * * *', { missed: 'skip', lateAfterMs: 5_000 });
@@ -86,6 +88,40 @@ describe('an occurrence that is claimed between the plan of a change and its wri
     expect(await stores.test.query(`select from job_runs where status = 'skipped'`)).toEqual([]);
     expect(await decide()).toMatchObject({ record: [{ reason: 'missed: skipped' }] });
     await expectOneDecisionEach();
+  });
+});
+
+describe('a pass that feeds a backfill and is overtaken before it writes', () => {
+  const asked = () =>
+    stores.backfills.create({ jobName: 'job', from: fires(5), to: fires(3), maxConcurrent: 100, beside: false, replay: false, total: 3, requestedBy: null, reason: null });
+
+  it('by a claim queues nothing, and leaves that occurrence alone at the next look', async () => {
+    await registered();
+    const feeds = new BackfillFeedStore(stores.database, new ComingBetween(stores.database, claiming));
+    const id = await asked();
+    expect(await feeds.feed(id, OLD)).toBeNull();
+    expect(await stores.backfills.find(id)).toMatchObject({ queued: 0, fed: 0, fedUntil: new Date(fires(5).getTime() - 1) });
+    expect(await feeds.feed(id, OLD)).toMatchObject({ queued: [fires(5), fires(3)] });
+    expect(await stores.backfills.find(id)).toMatchObject({ fed: 2, leftAlone: 1, fedUntil: fires(3) });
+  });
+
+  it('by whoever cancels the backfill queues nothing', async () => {
+    await registered();
+    const id = await asked();
+    const feeds = new BackfillFeedStore(stores.database, new ComingBetween(stores.database, () => stores.cancels.cancel(id, 'job', 'ops', null)));
+    expect(await feeds.feed(id, OLD)).toBeNull();
+    expect(await stores.test.query('select from job_runs')).toEqual([]);
+  });
+
+  it('by somebody who replays an occurrence that was to be run again queues nothing', async () => {
+    await registered();
+    await insertRun(stores.test, 'job', fires(4), 'skipped');
+    const between = new ComingBetween(stores.database, (plans) => stores.test.query(`update job_runs set status = 'queued', next_attempt_at = now(), finished_at = null where $1 = 1`, [plans]));
+    const feeds = new BackfillFeedStore(stores.database, between);
+    const id = await asked();
+    expect(await feeds.feed(id, OLD)).toBeNull();
+    expect(await stores.test.query('select fire_time, status, backfill_id from job_runs')).toEqual([{ fire_time: fires(4), status: 'queued', backfill_id: null }]);
+    expect(await feeds.feed(id, OLD)).toMatchObject({ queued: [fires(5), fires(3)] });
   });
 });
 
