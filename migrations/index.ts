@@ -10,6 +10,7 @@ import { createReceiptFunctions } from './1796000000011-CreateReceiptFunctions.j
 import { createRules } from './1796000000009-CreateRules.js';
 import { createScheduleFunctions } from './1796000000014-CreateScheduleFunctions.js';
 import { createBackfillFunctions } from './1796000000015-CreateBackfillFunctions.js';
+import { createUpkeepFunctions } from './1796000000016-CreateUpkeepFunctions.js';
 import { createRunFunctions } from './1796000000010-CreateRunFunctions.js';
 import type { MigrationClass } from './frozen.js';
 
@@ -35,6 +36,7 @@ export function schedulerMigrationsIn(schema?: string): MigrationClass[] {
     createReceiptFunctions,
     createScheduleFunctions,
     createBackfillFunctions,
+    createUpkeepFunctions,
   ];
   return creations.map((create) => create(schema));
 }
