@@ -14,6 +14,7 @@ import { ClaimOrder } from './claim-order.js';
 import { FollowedSchedules } from './followed-schedules.js';
 import { OwnPresence } from './own-presence.service.js';
 import { PollPace } from './poll-pace.js';
+import { Rewinding } from './rewinding.service.js';
 import { UnregisteredJobs } from './unregistered-jobs.service.js';
 
 /**
@@ -33,6 +34,7 @@ export class ScheduleFollower {
   constructor(
     private readonly presence: OwnPresence,
     private readonly followed: FollowedSchedules,
+    private readonly rewinding: Rewinding,
     private readonly schedules: JobScheduleStore,
     private readonly takeOvers: TakeOverStore,
     private readonly unregistered: UnregisteredJobs,
@@ -90,18 +92,25 @@ export class ScheduleFollower {
   async follow(): Promise<number> {
     const sentAt = monotonicNow();
     const doubtful = [...this.doubtful];
-    const { databaseNow, present, company, peers, backfilling, jobs, ...asked } = await this.schedules.lookIn(this.presence.facts, this.seen, doubtful, this.cancellations.flags);
+    const { databaseNow, present, company, peers, backfilling, jobs, isOther, seenOn, ...asked } = await this.schedules.lookIn(this.presence.facts, this.seen, doubtful, this.cancellations.flags);
     this.time.observe(databaseNow, sentAt);
     this.cancellations.apply(asked);
     if (backfilling) this.backfills.wake();
     if (!present) await this.presence.announceAgain();
+    // Revisions that were handed out before may be handed out again.
+    if (isOther) this.seen = 0;
     this.take(jobs);
-    await this.restore(doubtful.filter((name) => !jobs.some((stored) => stored.name === name)));
+    const there = new Set(jobs.map(({ name }) => name));
+    await this.restore((isOther ? this.followed.names : doubtful).filter((name) => !there.has(name)));
+    if (isOther) {
+      await this.rewinding.rewind(jobs);
+      this.schedules.trust(seenOn);
+    }
     for (const name of doubtful) this.doubtful.delete(name);
     this.order.hear(peers);
-    const there = company.join(' ');
-    await this.takeOverFrom(there);
-    await this.unregistered.look(there);
+    const instances = company.join(' ');
+    await this.takeOverFrom(instances);
+    await this.unregistered.look(instances);
     return this.pace.changesMs;
   }
 

@@ -1,11 +1,17 @@
 import type { JobDefinition } from '../../domain/job-definition.js';
 import { askedToStop, readAskedToStop, type AskedToStopRow } from '../runs/asked-to-stop.js';
 import { declaredNumber, presenceValues, type Presence } from './job-instance.store.js';
+import type { DecidedSpan } from '../../domain/missed/undecided.js';
+import { lostConnections } from '../connection/data-sources.js';
 import { queryOn, type Query } from '../connection/query.js';
+import { decidedSpans } from '../runs/decided-rows.js';
 import type { SchedulerDatabase } from '../scheduler-database.js';
-import type { SeenAtStart, SeenChanges } from './seen-schedules.js';
+import type { SeenAtStart, SeenChanges, ServerSeen } from './seen-schedules.js';
 import { STORED_JOB_COLUMNS, storedJob, type StoredJobRow } from './stored-job.js';
 import { storedPolicies } from './stored-policies.js';
+
+/** SQL that tells a server from others, and from itself before it was restarted. */
+const SERVER = 'extract(epoch from pg_postmaster_start_time())::text';
 
 /** Everything up to here has a row, by one expression in one zone. */
 export interface Watermark {
@@ -16,6 +22,8 @@ export interface Watermark {
 /** What the code declares about its jobs, what the database makes of it, and how far each job has been decided. */
 export class JobScheduleStore {
   private readonly query: Query;
+  /** What was decided here has its rows on that server. */
+  private trusted: ServerSeen | null = null;
 
   constructor(private readonly database: SchedulerDatabase) {
     this.query = queryOn(database.coordination);
@@ -42,8 +50,9 @@ export class JobScheduleStore {
       ...(presence ? presenceValues(presence) : [null, null, null, null, 0]),
       JSON.stringify(declared),
     ]);
-    const rows = await this.query<Partial<StoredJobRow> & { now: Date }>(
-      `select clock_timestamp() as now, stored.*
+    const lost = lostConnections(this.database.coordination);
+    const rows = await this.query<Partial<StoredJobRow> & { now: Date; server: string }>(
+      `select clock_timestamp() as now, ${SERVER} as server, stored.*
        from  (select) as always
        left   join (select ${STORED_JOB_COLUMNS}
                     from   ${this.database.tables.jobSchedule}
@@ -51,7 +60,10 @@ export class JobScheduleStore {
                     or     handler is not null and removed_at is null) stored on true`,
       [jobs.map(({ name }) => name)],
     );
-    return { databaseNow: rows[0]!.now, othersMayBeBack: written!.job_schedule_declare_1, jobs: rows.flatMap((row) => (isThere(row) ? [storedJob(row)] : [])) };
+    const { now, server } = rows[0]!;
+    const seenOn = { server, lost };
+    this.trusted ??= seenOn;
+    return { seenOn, databaseNow: now, othersMayBeBack: written!.job_schedule_declare_1, jobs: rows.flatMap((row) => (isThere(row) ? [storedJob(row)] : [])) };
   }
 
   /**
@@ -62,6 +74,8 @@ export class JobScheduleStore {
    */
   async lookIn(presence: Presence, seen: number, doubtful: readonly string[] = [], flags: readonly string[] = []): Promise<SeenChanges> {
     const { jobSchedule, jobInstances, jobBackfills } = this.database.tables;
+    const lost = lostConnections(this.database.coordination);
+    const trusted = this.trustedServer;
     const rows = await this.query<Partial<StoredJobRow> & SeenRow>(
       `with me as (
          update ${jobInstances}
@@ -71,6 +85,7 @@ export class JobScheduleStore {
          returning id
        )
        select clock_timestamp() as now,
+              ${SERVER} as server,
               exists (select from me) as present,
              (select array_agg(id order by id)
               from   ${jobInstances}
@@ -83,11 +98,17 @@ export class JobScheduleStore {
              ${askedToStop(this.database.tables, '$1', '$5::text[]')},
               changed.*
        from  (select) as always
-       left   join (select ${STORED_JOB_COLUMNS} from ${jobSchedule} where revision > $3 or name = any ($4::text[])) changed on true`,
-      [presence.instanceId, presence.aliveMs, seen, doubtful, flags, declaredNumber(presence)],
+       left   join (select ${STORED_JOB_COLUMNS}
+                    from   ${jobSchedule}
+                    where  revision > $3
+                    or     name = any ($4::text[])
+                    or     $7::text is distinct from ${SERVER}) changed on true`,
+      [presence.instanceId, presence.aliveMs, seen, doubtful, flags, declaredNumber(presence), trusted],
     );
-    const { now, present, company, peers, backfilling } = rows[0]!;
+    const { now, server, present, company, peers, backfilling } = rows[0]!;
     return {
+      seenOn: { server, lost },
+      isOther: server !== trusted,
       databaseNow: now,
       present,
       company: company ?? [],
@@ -98,13 +119,31 @@ export class JobScheduleStore {
     };
   }
 
+  /** From now on what is decided here is taken to have its rows on that server. */
+  trust(seenOn: ServerSeen): void {
+    this.trusted = seenOn;
+  }
+
+  /** Null once a connection was lost. */
+  private get trustedServer(): string | null {
+    return this.trusted?.lost === lostConnections(this.database.coordination) ? this.trusted.server : null;
+  }
+
+  /** What has a row already of each job's fire times later than `from`. Milliseconds. */
+  decided(jobs: readonly { readonly name: string; readonly from: number }[]): Promise<Map<string, DecidedSpan[]>> {
+    return decidedSpans(this.query, this.database.tables, jobs);
+  }
+
   /**
-   * Remembers how far jobs are decided, in one statement; never backwards, and never for an expression that was replaced.
+   * Remembers how far jobs are decided, in one statement; never backwards, never for an expression that was replaced, and never on a
+   * server that may lack the rows.
    * The rows are locked in the order of the names, as everywhere: left to itself, the update takes them in the order its
    * plan finds them, and two replicas, or one that starts, would wait for each other.
    */
   async remember(watermarks: readonly Watermark[]): Promise<void> {
     const { jobSchedule } = this.database.tables;
+    const server = this.trustedServer;
+    if (server === null) return;
     await this.query(
       `update ${jobSchedule} schedule
        set    decided_until = behind.seen
@@ -117,6 +156,7 @@ export class JobScheduleStore {
               and    stored.calendar is not distinct from seen.calendar
               and    stored.yields_to is null
               and    stored.decided_until < seen.decided_until
+              and    ${SERVER} = $6
               order  by stored.name
               for    no key update of stored) behind
        where  schedule.name = behind.name
@@ -127,6 +167,7 @@ export class JobScheduleStore {
         watermarks.map(({ job }) => job.schedule.timeZone),
         watermarks.map(({ job }) => job.schedule.calendar),
         watermarks.map(({ decidedUntil }) => new Date(decidedUntil).toISOString()),
+        server,
       ],
     );
   }
@@ -134,6 +175,7 @@ export class JobScheduleStore {
 
 interface SeenRow extends AskedToStopRow {
   now: Date;
+  server: string;
   present: boolean;
   company: string[] | null;
   peers: string[] | null;
