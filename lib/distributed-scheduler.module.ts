@@ -89,6 +89,7 @@ import { CatchUpService } from './scheduling/catch-up.service.js';
 import { ClaimOrder } from './scheduling/claim-order.js';
 import { FollowedSchedules } from './scheduling/followed-schedules.js';
 import { OwnPresence } from './scheduling/own-presence.service.js';
+import { Rewinding } from './scheduling/rewinding.service.js';
 import { ScheduleFollower } from './scheduling/schedule-follower.service.js';
 import { TickerService } from './scheduling/ticker.service.js';
 import { Timelines } from './scheduling/timelines.js';
@@ -169,6 +170,7 @@ const SERVICES: Provider[] = [
   WatermarkService,
   OwnPresence,
   FollowedSchedules,
+  Rewinding,
   ScheduleFollower,
   UnregisteredJobs,
   PollPace,

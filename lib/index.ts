@@ -97,6 +97,7 @@ export type { WaitingRun } from './store/runs/claim-candidates.js';
 export { SchedulerError } from './errors/scheduler.error.js';
 export { AfterRunError } from './errors/after-run.error.js';
 export { CancelledError } from './errors/cancelled.error.js';
+export { ChangedMeanwhileError } from './errors/changed-meanwhile.error.js';
 export { DatabaseConnectionError } from './errors/database-connection.error.js';
 export { DetachedPartitionError } from './errors/detached-partition.error.js';
 export { EffectNotDone } from './errors/effect-not-done.error.js';

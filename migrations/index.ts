@@ -10,6 +10,9 @@ import { createOperatorFunctions } from './1796000000013-CreateOperatorFunctions
 import { createReceiptFunctions } from './1796000000011-CreateReceiptFunctions.js';
 import { createPageFunctions } from './1796000000012-CreatePageFunctions.js';
 import { createRules } from './1796000000009-CreateRules.js';
+import { createScheduleFunctions } from './1796000000014-CreateScheduleFunctions.js';
+import { createBackfillFunctions } from './1796000000015-CreateBackfillFunctions.js';
+import { createUpkeepFunctions } from './1796000000016-CreateUpkeepFunctions.js';
 import { createRunFunctions } from './1796000000010-CreateRunFunctions.js';
 import type { MigrationClass } from './frozen.js';
 
@@ -35,6 +38,9 @@ export function schedulerMigrationsIn(schema?: string): MigrationClass[] {
     createReceiptFunctions,
     createPageFunctions,
     createOperatorFunctions,
+    createScheduleFunctions,
+    createBackfillFunctions,
+    createUpkeepFunctions,
   ];
   return creations.map((create) => create(schema));
 }

@@ -13,6 +13,7 @@ import { ClaimOrder } from '../../dist/lib/scheduling/claim-order.js';
 import { JobTimeline } from '../../dist/lib/scheduling/job-timeline.js';
 import { OwnPresence } from '../../dist/lib/scheduling/own-presence.service.js';
 import { PollPace } from '../../dist/lib/scheduling/poll-pace.js';
+import { Rewinding } from '../../dist/lib/scheduling/rewinding.service.js';
 import { ScheduleFollower } from '../../dist/lib/scheduling/schedule-follower.service.js';
 import { TickerService } from '../../dist/lib/scheduling/ticker.service.js';
 import { Timelines } from '../../dist/lib/scheduling/timelines.js';
@@ -21,7 +22,7 @@ import { WatermarkService } from '../../dist/lib/scheduling/watermark.service.js
 import { fakedNeighbours, fakedStores, type Surroundings } from './simulated-surroundings.js';
 
 /** The services that decide what is asked and when, as they are: what is faked is what they ask, and the handlers. */
-const REAL = [ClaimOrder, ClaimService, EndWriter, InFlightRuns, OwnPresence, PollPace, ReaperService, ScheduleFollower, TickerService, Timelines, UnregisteredJobs, WakeUps, WatermarkService];
+const REAL = [ClaimOrder, ClaimService, EndWriter, InFlightRuns, OwnPresence, PollPace, ReaperService, Rewinding, ScheduleFollower, TickerService, Timelines, UnregisteredJobs, WakeUps, WatermarkService];
 
 /** A replica that takes part from now on. How many runs it won is told. */
 export class SimulatedReplica {

@@ -126,6 +126,11 @@ export type SchedulerFact =
    * they were made at run time, and none has the handler `missingHandler`.
    */
   | { readonly type: 'job.unregistered'; readonly jobs: readonly { readonly jobName: string; readonly perhapsNow: string | null; readonly missingHandler: string | null }[] }
+  /**
+   * After a connection was lost, or the server was restarted or another promoted: occurrences that were decided have no row any more,
+   * the first and the last of them. They are decided again.
+   */
+  | { readonly type: 'job.rewound'; readonly jobName: string; readonly from: Date; readonly until: Date }
   /** A job was seen to have changed: this instance looks for how. */
   | { readonly type: 'job.outdated'; readonly jobName: string }
   /** An operator asked for it on this instance; `willRun` of `occurrences` are to be run. */

@@ -132,6 +132,7 @@ export class Duties {
       case 'job.outdated':
         return this.follower.lookAt(event.jobName);
       case 'job.scheduled':
+      case 'job.rewound':
         this.reaper.lookAtNextPoll();
         return this.ticker.wake();
       case 'run.completed':

@@ -129,6 +129,11 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
       return { level: 'error', text: `${event.jobName} is stored in a way that this instance cannot read, and is left to others: ${event.problem}` };
     case 'job.unregistered':
       return { level: 'warn', text: unregisteredLine(event.jobs) };
+    case 'job.rewound':
+      return {
+        level: 'warn',
+        text: `${event.jobName}: the database has no rows any more from ${event.from.toISOString()} to ${event.until.toISOString()}, as after a failover to a standby that lacked them; they are decided again`,
+      };
     case 'job.outdated':
       return null;
     case 'partition.created':

@@ -42,6 +42,11 @@ export class FollowedSchedules {
     this.starting = false;
   }
 
+  /** The names of the jobs that are followed here. */
+  get names(): string[] {
+    return [...this.taken.keys()];
+  }
+
   /** Its row is gone. */
   forget(name: string): void {
     this.taken.delete(name);

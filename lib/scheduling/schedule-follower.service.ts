@@ -1,4 +1,5 @@
 import { Injectable } from '@nestjs/common';
+import { ChangedMeanwhileError } from '../errors/changed-meanwhile.error.js';
 import { loopListener } from '../events/loop-listener.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import { Cancellations } from '../execution/cancellations.js';
@@ -13,6 +14,7 @@ import { ClaimOrder } from './claim-order.js';
 import { FollowedSchedules } from './followed-schedules.js';
 import { OwnPresence } from './own-presence.service.js';
 import { PollPace } from './poll-pace.js';
+import { Rewinding } from './rewinding.service.js';
 import { UnregisteredJobs } from './unregistered-jobs.service.js';
 
 /**
@@ -32,6 +34,7 @@ export class ScheduleFollower {
   constructor(
     private readonly presence: OwnPresence,
     private readonly followed: FollowedSchedules,
+    private readonly rewinding: Rewinding,
     private readonly schedules: JobScheduleStore,
     private readonly takeOvers: TakeOverStore,
     private readonly unregistered: UnregisteredJobs,
@@ -57,7 +60,7 @@ export class ScheduleFollower {
     this.time.observe(databaseNow, sentAt);
     this.take(jobs);
     if (othersMayBeBack) this.presence.giveOthersTime();
-    else if (takesPart) await this.takeOver();
+    else if (takesPart) await this.takeOver().catch(leaveForLater);
     this.followed.started();
   }
 
@@ -89,18 +92,25 @@ export class ScheduleFollower {
   async follow(): Promise<number> {
     const sentAt = monotonicNow();
     const doubtful = [...this.doubtful];
-    const { databaseNow, present, company, peers, backfilling, jobs, ...asked } = await this.schedules.lookIn(this.presence.facts, this.seen, doubtful, this.cancellations.flags);
+    const { databaseNow, present, company, peers, backfilling, jobs, isOther, seenOn, ...asked } = await this.schedules.lookIn(this.presence.facts, this.seen, doubtful, this.cancellations.flags);
     this.time.observe(databaseNow, sentAt);
     this.cancellations.apply(asked);
     if (backfilling) this.backfills.wake();
     if (!present) await this.presence.announceAgain();
+    // Revisions that were handed out before may be handed out again.
+    if (isOther) this.seen = 0;
     this.take(jobs);
-    await this.restore(doubtful.filter((name) => !jobs.some((stored) => stored.name === name)));
+    const there = new Set(jobs.map(({ name }) => name));
+    await this.restore((isOther ? this.followed.names : doubtful).filter((name) => !there.has(name)));
+    if (isOther) {
+      await this.rewinding.rewind(jobs);
+      this.schedules.trust(seenOn);
+    }
     for (const name of doubtful) this.doubtful.delete(name);
     this.order.hear(peers);
-    const there = company.join(' ');
-    await this.takeOverFrom(there);
-    await this.unregistered.look(there);
+    const instances = company.join(' ');
+    await this.takeOverFrom(instances);
+    await this.unregistered.look(instances);
     return this.pace.changesMs;
   }
 
@@ -135,4 +145,9 @@ export class ScheduleFollower {
     if (jobs.length === 0) return;
     for (const stored of await this.takeOvers.takeOver(jobs, this.presence.facts.instanceId)) this.followed.take(stored);
   }
+}
+
+/** The first look tries again. */
+function leaveForLater(error: unknown): void {
+  if (!(error instanceof ChangedMeanwhileError)) throw error;
 }

@@ -53,6 +53,7 @@ export const STORE_PROVIDERS: Provider[] = [
     SchemaStore,
     PartitionStore,
     JobInstanceStore,
+    JobScheduleStore,
     JobRunStore,
     RunEndsStore,
     ReaperStore,
@@ -92,11 +93,6 @@ export const STORE_PROVIDERS: Provider[] = [
     inject: [SchedulerDatabase, PartitionStore],
     useFactory: (database: SchedulerDatabase, partitions: PartitionStore) => new store(database, partitions),
   })),
-  {
-    provide: JobScheduleStore,
-    inject: [SchedulerDatabase, JobInstanceStore],
-    useFactory: (database: SchedulerDatabase, instances: JobInstanceStore) => new JobScheduleStore(database, instances),
-  },
   {
     provide: DeliveryStore,
     inject: [SchedulerDatabase, ClaimStore],

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { planCatchUp, type CatchUpPlan } from '../../lib/domain/missed/catch-up.js';
 import type { JobDefinition } from '../../lib/domain/job-definition.js';
-import { inTransaction, tryLockName } from '../../lib/store/connection/transaction.js';
+import { CatchUpStore } from '../../lib/store/runs/catch-up.store.js';
+import { ComingBetween } from '../support/coming-between.js';
 import { aJob } from '../support/job.js';
 import { aDue } from '../support/due.js';
 import { insertRun } from '../support/run-rows.js';
@@ -142,26 +143,17 @@ describe('G9 catch-up', () => {
 });
 
 describe('a replica frozen while it decides', () => {
-  it('holds up neither claims nor, for longer than seconds, the others’ decisions', async () => {
+  it('holds up neither claims nor the others’ decisions, and writes nothing when it wakes up', async () => {
     await registered(JOB, fires(6));
-    let thaw!: () => void;
-    let freeze!: () => void;
-    const locked = new Promise<void>((resolve) => (freeze = resolve));
-    const thawed = new Promise<void>((resolve) => (thaw = resolve));
-    const frozen = inTransaction(stores.database.coordination, async (query) => {
-      await tryLockName(query, 'nestjs-distributed-cron:catch-up:public:job');
-      freeze();
-      await thawed;
-      await query('select 1');
-    });
-    const refused = expect(frozen).rejects.toThrow();
-    await locked;
-    expect(await tryToDecide(JOB, fires(6))).toBe('busy');
-    const live = aDue('job', fires(0), { cron: JOB.schedule.expression });
-    expect((await stores.claims.claimDue([live], 'B')).answers).toMatchObject([{ verdict: 'claimed' }]);
-    expect((await decide(JOB, fires(6))).run.length).toBeGreaterThan(3);
-    thaw();
-    await refused;
+    const frozen = new CatchUpStore(
+      stores.database,
+      new ComingBetween(stores.database, async () => {
+        const live = aDue('job', fires(0), { cron: JOB.schedule.expression });
+        expect((await stores.claims.claimDue([live], 'B')).answers).toMatchObject([{ verdict: 'claimed' }]);
+        expect((await decide(JOB, fires(6))).run.length).toBeGreaterThan(3);
+      }),
+    );
+    expect(await frozen.decide(JOB, fires(6).getTime(), (seen) => planCatchUp(JOB.schedule, seen, seen.decided, JOB))).toBe('busy');
   });
 });
 

@@ -45,3 +45,33 @@ describe('a start that finds instances that were not heard of lately', () => {
     expect(await starts(1)).toMatchObject({ othersMayBeBack: false });
   });
 });
+
+describe('a server that is another than the one that was trusted, or the same after a restart', () => {
+  const ALIVE = { instanceId: 'A', aliveMs: 60_000, jobs: [], handlers: [] };
+  const job = aJob('job', '* * * * *');
+  const watermark = async () => (await stores.test.query<{ decided_until: Date }>('select decided_until from job_schedule'))[0]!.decided_until;
+
+  it('is seen when an instance looks in, also where a pooler keeps the connections: it is told of all jobs', async () => {
+    const { seenOn } = await stores.schedules.declare([job], ALIVE);
+    stores.schedules.trust(seenOn);
+    expect(await stores.schedules.lookIn(ALIVE, 1_000)).toMatchObject({ isOther: false, jobs: [] });
+    stores.schedules.trust({ ...seenOn, server: 'the one before' });
+    const seen = await stores.schedules.lookIn(ALIVE, 1_000);
+    expect(seen).toMatchObject({ isOther: true, jobs: [{ name: 'job' }], seenOn });
+    stores.schedules.trust(seen.seenOn);
+    expect(await stores.schedules.lookIn(ALIVE, 1_000)).toMatchObject({ isOther: false, jobs: [] });
+  });
+
+  it('is told of no watermark until the rows were compared: what it lacks would be decided for ever', async () => {
+    const { seenOn } = await stores.schedules.declare([job], ALIVE);
+    await stores.test.query('update job_schedule set decided_until = $1', [secondsAgo(600)]);
+    for (const other of [{ ...seenOn, server: 'the one before' }, { ...seenOn, lost: seenOn.lost - 1 }]) {
+      stores.schedules.trust(other);
+      await stores.schedules.remember([{ job, decidedUntil: secondsAgo(60).getTime() }]);
+      expect(await watermark()).toEqual(secondsAgo(600));
+    }
+    stores.schedules.trust(seenOn);
+    await stores.schedules.remember([{ job, decidedUntil: secondsAgo(60).getTime() }]);
+    expect(await watermark()).toEqual(secondsAgo(60));
+  });
+});

@@ -18,6 +18,7 @@ it('watermarks of a hundred jobs and of two are remembered in one order: nobody 
     [jobs.map(({ name }) => name)],
   );
   await stores.test.query('analyze job_schedule');
+  await stores.schedules.declare([], null);
   const decidedUntil = Date.now() + 10_000;
   const remember = (some: typeof jobs) => stores.schedules.remember(some.map((job) => ({ job, decidedUntil })));
   let waiting: Promise<unknown> = Promise.resolve();

@@ -67,7 +67,7 @@ export async function openStores(server?: string): Promise<Stores> {
     partitions,
     claims,
     instances,
-    schedules: new JobScheduleStore(database, instances),
+    schedules: new JobScheduleStore(database),
     takeOvers: new TakeOverStore(database, partitions),
     runTimeJobs: new RunTimeJobStore(database, partitions),
     runs: new JobRunStore(database),

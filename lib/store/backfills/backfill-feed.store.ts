@@ -4,11 +4,8 @@ import type { JobDefinition } from '../../domain/job-definition.js';
 import type { RunStatus } from '../../domain/runs/run.js';
 import { standingsElsewhere } from '../jobs/other-names.js';
 import type { PartitionStore } from '../upkeep/partition.store.js';
-import type { Query } from '../connection/query.js';
-import { reopenPages } from '../pages/page-reopening.js';
-import { insertRuns, reopenRuns, shrinkGaps, type RestOfGap } from '../operations/reopen-statements.js';
+import { queryOn, type Query } from '../connection/query.js';
 import type { SchedulerDatabase } from '../scheduler-database.js';
-import { inTransaction, tryLockName } from '../connection/transaction.js';
 
 /** How many fire times one pass looks at: a long stretch that ran already is passed over piece by piece. */
 const MOST_AT_ONCE = 100;
@@ -28,51 +25,68 @@ interface Active {
   readonly range_to: Date;
   readonly fed_until: Date;
   readonly max_concurrent: number;
-  readonly beside: boolean;
   readonly replay: boolean;
   readonly now: Date;
   readonly decided_until: Date | null;
   readonly open: number;
+  /** Another with every change of its row. */
+  readonly seen: string;
+}
+
+/** A row as it was read, that is to be run. */
+interface Reopened extends OccurrenceRow {
+  /** The fire time whose new row stands for the rest of its gap from now on; null when there is none. */
+  readonly heir: number | null;
+  /** How many other occurrences it stood for. */
+  readonly rest: number;
+}
+
+interface FedRow {
+  readonly verdict: 'busy' | 'fed' | 'finished';
+  readonly ended_total: number;
+  readonly ended_left_alone: number;
+  readonly ended_done: number;
+  readonly ended_dead: number;
 }
 
 /** Queues the occurrences of backfills, a few at a time. Of replicas that feed one job one does; the others find it done. */
 export class BackfillFeedStore {
+  private readonly query: Query;
+
   constructor(
     private readonly database: SchedulerDatabase,
     private readonly partitions: PartitionStore,
-  ) {}
+  ) {
+    this.query = queryOn(database.coordination);
+  }
 
   /**
    * Queues as many occurrences as the backfill may have open, and moves its cursor over them and over what is left alone.
-   * @returns null when another replica feeds the job right now, or the backfill is over
+   * @returns null when somebody else was at the job since it was looked at, or the backfill is over
    */
   async feed(id: string, job: JobDefinition): Promise<Fed | null> {
-    const touched: number[] = [];
-    return this.partitions.makingSure(
+    const active = await this.look(id, job);
+    if (!active) return null;
+    const { planned, atEnd } = await this.plan(job, active);
+    const reopen = await this.withHeirs(job, planned);
+    const touched = [...planned.insert, ...reopen.flatMap(({ heir }) => heir ?? [])];
+    const fed = await this.partitions.makingSure(
       () => touched.map((fireTime) => new Date(fireTime)),
-      () =>
-        inTransaction(this.database.coordination, async (query) => {
-          if (!(await tryLockName(query, `nestjs-distributed-cron:backfill:${this.database.tables.schema}:${job.name}`))) return null;
-          const active = await this.look(query, id, job);
-          if (!active) return null;
-          const { planned, atEnd } = await this.plan(query, job, active);
-          const queued = await this.write(query, id, job, active, planned, touched);
-          await this.advance(query, id, planned, queued.length, atEnd ? active.range_to : new Date(planned.fedUntil));
-          return {
-            queued,
-            finished: atEnd && active.open + queued.length === 0 ? await this.finish(query, id) : null,
-            more: planned.stop === null && !atEnd,
-            notDecidedYet: planned.stop === 'not decided yet',
-          };
-        }),
+      () => this.write(id, job, active, { ...planned, reopen, fedUntil: atEnd ? active.range_to.getTime() : planned.fedUntil }, atEnd),
     );
+    if (fed.verdict === 'busy') return null;
+    return {
+      queued: [...planned.insert, ...reopen.map(({ fireTime }) => fireTime)].sort((a, b) => a - b).map((fireTime) => new Date(fireTime)),
+      finished: fed.verdict === 'finished' ? { total: fed.ended_total, leftAlone: fed.ended_left_alone, done: fed.ended_done, dead: fed.ended_dead } : null,
+      more: planned.stop === null && !atEnd,
+      notDecidedYet: planned.stop === 'not decided yet',
+    };
   }
 
-  /** Holds the backfill's row: whoever cancels it waits, and then finds everything that was queued. */
-  private async look(query: Query, id: string, { name, schedule }: JobDefinition): Promise<Active | null> {
+  private async look(id: string, { name, schedule }: JobDefinition): Promise<Active | null> {
     const { jobRuns, jobBackfills, jobSchedule } = this.database.tables;
-    const [active] = await query<Active>(
-      `select range_to, fed_until, max_concurrent, beside, replay, clock_timestamp() as now,
+    const [active] = await this.query<Active>(
+      `select range_to, fed_until, max_concurrent, replay, xmin::text as seen, clock_timestamp() as now,
              (select decided_until from ${jobSchedule} where name = $2 and cron = $3 and time_zone = $4) as decided_until,
              (select count(*)
               from   ${jobRuns} run
@@ -81,14 +95,13 @@ export class BackfillFeedStore {
        from   ${jobBackfills} backfill
        where  id = $1
        and    finished_at is null
-       and    cancelled_at is null
-       for    update`,
+       and    cancelled_at is null`,
       [id, name, schedule.expression, schedule.timeZone],
     );
     return active ?? null;
   }
 
-  private async plan(query: Query, job: JobDefinition, active: Active): Promise<{ planned: FeedPlan; atEnd: boolean }> {
+  private async plan(job: JobDefinition, active: Active): Promise<{ planned: FeedPlan; atEnd: boolean }> {
     const after = active.fed_until.getTime();
     const fireTimes = job.schedule.between(after, active.range_to.getTime(), MOST_AT_ONCE);
     const bounds = {
@@ -98,15 +111,15 @@ export class BackfillFeedStore {
       // What has no row before the watermark is from before the job was there, and nobody else's.
       liveAfter: Math.max(missedUntil(active.now.getTime(), job), active.decided_until?.getTime() ?? -Infinity),
     };
-    const rows = await this.rows(query, job.name, fireTimes);
-    const elsewhere = await standingsElsewhere(query, this.database.tables, job.name, new Date(fireTimes[0] ?? after), new Date(fireTimes.at(-1) ?? after));
+    const rows = await this.rows(job.name, fireTimes);
+    const elsewhere = await standingsElsewhere(this.query, this.database.tables, job.name, new Date(fireTimes[0] ?? after), new Date(fireTimes.at(-1) ?? after));
     const planned = planFeed(fireTimes, rows, bounds, elsewhere);
     return { planned, atEnd: planned.stop === null && fireTimes.length < MOST_AT_ONCE };
   }
 
-  private async rows(query: Query, jobName: string, fireTimes: readonly number[]): Promise<Map<number, OccurrenceRow>> {
+  private async rows(jobName: string, fireTimes: readonly number[]): Promise<Map<number, OccurrenceRow>> {
     if (fireTimes.length === 0) return new Map();
-    const rows = await query<{ fire_time: Date; status: RunStatus; attempt: number; reason: string | null; gap_from: Date | null; gap_count: number | null }>(
+    const rows = await this.query<{ fire_time: Date; status: RunStatus; attempt: number; reason: string | null; gap_from: Date | null; gap_count: number | null }>(
       `select fire_time, status, attempt, reason, gap_from, gap_count
        from   ${this.database.tables.jobRuns}
        where  job_name = $1
@@ -121,57 +134,42 @@ export class BackfillFeedStore {
     );
   }
 
-  /**
-   * @param touched gets the fire times of all rows it writes
-   * @returns what was queued: what somebody else claimed meanwhile is not
-   */
-  private async write(query: Query, id: string, job: JobDefinition, { beside }: Active, { insert, reopen }: FeedPlan, touched: number[]): Promise<Date[]> {
-    touched.push(...insert);
-    const inserted = await insertRuns(query, this.database.tables, { id, beside }, job.name, insert);
-    await shrinkGaps(query, this.database.tables, job.name, inserted);
-    const reopened: Date[] = [];
+  /** A row that stands for a gap hands the rest of it to another before it runs: to the latest without a row, also once the plan is written. */
+  private async withHeirs(job: JobDefinition, { insert, reopen }: FeedPlan): Promise<Reopened[]> {
+    const heirs: number[] = [];
+    const reopened: Reopened[] = [];
     for (const row of reopen) {
-      const gap = await this.restOfGap(query, job, row);
-      if (gap.heir !== null) touched.push(gap.heir);
-      const [fireTime] = await reopenRuns(query, this.database.tables, { id, beside }, job.name, row, gap);
-      if (!fireTime) continue;
-      reopened.push(fireTime);
-      // Its tick would only find that all is published.
-      await reopenPages(query, this.database.tables, { jobName: job.name, fireTime }, 'a backfill');
+      const { gapFrom, gapCount, fireTime } = row;
+      if (gapFrom === null) {
+        reopened.push({ ...row, heir: null, rest: 0 });
+        continue;
+      }
+      const own = insert.filter((fed) => fed >= gapFrom && fed < fireTime);
+      const rest = Math.max(1, (gapCount ?? 1) - own.length) - 1;
+      const taken = rest > 0 ? [...(await this.rows(job.name, [gapFrom, fireTime])).keys(), ...insert, ...heirs] : [];
+      const heir = rest > 0 ? heirOfGap(job.schedule, { from: gapFrom, until: fireTime }, new Set(taken)) : null;
+      if (heir !== null) heirs.push(heir);
+      reopened.push({ ...row, heir, rest });
     }
-    return [...inserted, ...reopened].sort((a, b) => a.getTime() - b.getTime());
+    return reopened;
   }
 
-  /** A row that stands for a gap hands the rest of it to another before it runs. Looks afresh: rows were just added. */
-  private async restOfGap(query: Query, job: JobDefinition, { gapFrom, fireTime }: OccurrenceRow): Promise<RestOfGap> {
-    if (gapFrom === null) return { heir: null, count: 0 };
-    const rows = await this.rows(query, job.name, [gapFrom, fireTime]);
-    const count = (rows.get(fireTime)?.gapCount ?? 1) - 1;
-    return { heir: count > 0 ? heirOfGap(job.schedule, { from: gapFrom, until: fireTime }, new Set(rows.keys())) : null, count };
+  private async write(id: string, job: JobDefinition, { seen }: Active, plan: Omit<FeedPlan, 'reopen'> & { readonly reopen: readonly Reopened[] }, atEnd: boolean): Promise<FedRow> {
+    const planned = {
+      insert: plan.insert.map(iso),
+      reopen: plan.reopen.map(({ fireTime, status, attempt, gapFrom, gapCount, heir, rest }) => ({
+        ...{ fire_time: iso(fireTime), status, attempt, gap_from: gapFrom && iso(gapFrom), gap_count: gapCount },
+        ...{ heir: heir && iso(heir), rest },
+      })),
+      left_alone: plan.leftAlone,
+      fed_until: iso(plan.fedUntil),
+      at_end: atEnd,
+    };
+    const [fed] = await this.database.call<FedRow>('backfill_feed_1', [id, job.name, seen, JSON.stringify(planned)]);
+    return fed!;
   }
+}
 
-  private async advance(query: Query, id: string, { leftAlone, insert, reopen }: FeedPlan, queued: number, fedUntil: Date): Promise<void> {
-    await query(
-      `update ${this.database.tables.jobBackfills}
-       set    fed_until = $2,
-              fed = fed + $3,
-              left_alone = left_alone + $4
-       where  id = $1`,
-      [id, fedUntil.toISOString(), queued, leftAlone + insert.length + reopen.length - queued],
-    );
-  }
-
-  private async finish(query: Query, id: string): Promise<Fed['finished']> {
-    const { jobRuns, jobBackfills } = this.database.tables;
-    const [ended] = await query<NonNullable<Fed['finished']>>(
-      `update ${jobBackfills} backfill
-       set    finished_at = clock_timestamp()
-       where  id = $1
-       returning total, left_alone as "leftAlone",
-                (select count(*) from ${jobRuns} run where run.backfill_id = backfill.id and run.status = 'done')::integer as done,
-                (select count(*) from ${jobRuns} run where run.backfill_id = backfill.id and run.status = 'dead')::integer as dead`,
-      [id],
-    );
-    return ended ?? null;
-  }
+function iso(millis: number): string {
+  return new Date(millis).toISOString();
 }

@@ -3,10 +3,7 @@ import type { RunStatus } from '../../domain/runs/run.js';
 import type { JobBackfill } from '../entities/job-backfill.entity.js';
 import { standingsElsewhere } from '../jobs/other-names.js';
 import { queryOn, type Query } from '../connection/query.js';
-import { NOBODY_NAMED, recordAction } from '../operations/record-action.js';
 import type { SchedulerDatabase } from '../scheduler-database.js';
-import { inTransaction } from '../connection/transaction.js';
-import { wakeUp } from '../wake-up.js';
 
 /** A backfill as it is asked for. */
 export type NewBackfill = Pick<JobBackfill, 'jobName' | 'from' | 'to' | 'maxConcurrent' | 'beside' | 'replay' | 'total' | 'requestedBy' | 'reason'>;
@@ -56,38 +53,14 @@ export class BackfillStore {
 
   /** Kept as what an operator did, too. @returns its id */
   async create(asked: NewBackfill): Promise<string> {
-    const { coordination, tables } = this.database;
-    return inTransaction(coordination, async (query) => {
-      const id = await this.insert(query, asked);
-      const { jobName, from, to, total, replay, reason } = asked;
-      const details = { backfill: id, from: from.toISOString(), to: to.toISOString(), occurrences: total, replay };
-      await recordAction(query, tables, { action: 'backfill', jobName, by: asked.requestedBy ?? NOBODY_NAMED, reason, details });
-      await wakeUp(query, tables, 'jobs');
-      return id;
-    });
-  }
-
-  private async insert(query: Query, asked: NewBackfill): Promise<string> {
-    const [row] = await query<{ id: string }>(
-      `insert into ${this.database.tables.jobBackfills}
-              (job_name, range_from, range_to, fed_until, max_concurrent, beside, replay, total, requested_by, reason)
-       values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
-       returning id`,
-      [
-        asked.jobName,
-        asked.from.toISOString(),
-        asked.to.toISOString(),
-        // The next fire time is always the first one later than this.
-        new Date(asked.from.getTime() - 1).toISOString(),
-        asked.maxConcurrent,
-        asked.beside,
-        asked.replay,
-        asked.total,
-        asked.requestedBy,
-        asked.reason,
-      ],
-    );
-    return row!.id;
+    const { jobName, from, to, maxConcurrent, beside, replay, total, requestedBy, reason } = asked;
+    const range = { from: from.toISOString(), to: to.toISOString() };
+    const details = JSON.stringify({ ...range, occurrences: total, replay });
+    const [created] = await this.database.call<{ backfill_create_1: string }>('backfill_create_1', [
+      ...[jobName, range.from, range.to, maxConcurrent, beside, replay, total],
+      ...[requestedBy, reason, details],
+    ]);
+    return created!.backfill_create_1;
   }
 
   /** The backfills that are neither finished nor cancelled, oldest first; of jobs this instance knows alone. */

@@ -24,6 +24,9 @@ const ENTITIES = [JobSchedule, JobRun, JobPage, Receipt, JobBackfill, JobInstanc
 /** By their pool, also those that still connect: a claim whose answer came after the end would start a handler. */
 const connections = new WeakMap<DataSource, Set<Client>>();
 
+/** How many connections each has lost so far. */
+const losses = new WeakMap<DataSource, { lost: number }>();
+
 /** Longer than any statement of this library takes, in milliseconds. */
 const MOST_PATIENCE_MS = 15_000;
 
@@ -33,15 +36,23 @@ const ASIDE_PATIENCE_MS = 120_000;
 /** Claims, completes, reaps: small, impatient, and with the entities of this library alone. */
 export function coordinationSource(connection: PostgresConnection, options: ResolvedSchedulerOptions, migrations: MigrationClass[]): DataSource {
   const open = new Set<Client>();
+  const count = { lost: 0 };
+  const Client = clientWithPatience(MOST_PATIENCE_MS, open, () => (count.lost += 1));
   const source = new DataSource({
-    ...own(lasting(connection, options.poolSize), options.poolSize, { Client: clientWithPatience(MOST_PATIENCE_MS, open), types: OWN_TYPES }),
+    ...own(lasting(connection, options.poolSize), options.poolSize, { Client, types: OWN_TYPES }),
     schema: options.schema,
     entities: ENTITIES,
     migrations,
     migrationsTableName: 'distributed_cron_migrations',
   });
   connections.set(source, open);
+  losses.set(source, count);
   return source;
+}
+
+/** How many connections the source has lost so far: ended by the server, or on the way to it. */
+export function lostConnections(source: DataSource): number {
+  return losses.get(source)?.lost ?? 0;
 }
 
 /** Breaks the source's connections, so that nobody waits any longer for a database that does not answer. */

@@ -10,8 +10,9 @@ type Query = (...args: unknown[]) => unknown;
  * waiting: the connection goes back to its pool, and the next statement waits behind the one that never ends. A database
  * that is cut off without a word (a dead host, a dropped route) would so silence every loop for as long as TCP is patient.
  * @param open where each is noted as long as it is open, also while it still connects
+ * @param lost told of each that did not end as its pool had asked it to
  */
-export function clientWithPatience(patienceMs: number, open = new Set<pg.Client>()): typeof pg.Client {
+export function clientWithPatience(patienceMs: number, open = new Set<pg.Client>(), lost: () => void = () => {}): typeof pg.Client {
   return class extends GuardedClient {
     constructor(config: pg.ClientConfig) {
       // The pool hides the password from what copies its options.
@@ -21,6 +22,7 @@ export function clientWithPatience(patienceMs: number, open = new Set<pg.Client>
       connection.on('error', () => breakConnection(this));
       open.add(this);
       this.once('end', () => open.delete(this));
+      this.once('error', lost);
       const query = this.query.bind(this) as Query;
       // pg has a dozen ways to call it; what matters is the promise that the pool's users wait for.
       this.query = ((...args: unknown[]) => {

@@ -1,7 +1,8 @@
 import { numberOfNames } from '../../domain/declared-names.js';
 import type { JobDefinition } from '../../domain/job-definition.js';
+import type { Schedule } from '../../domain/schedule/schedule.js';
+import type { FunctionValue } from '../connection/one-message.js';
 import { queryOn, type Query } from '../connection/query.js';
-import { declaredSchedule } from './schedule-as-declared.js';
 import type { ReapedRun } from '../runs/reaper.store.js';
 import { wakingUp } from '../wake-up.js';
 import type { SchedulerDatabase } from '../scheduler-database.js';
@@ -22,6 +23,23 @@ export function declaredNumber({ jobs, handlers }: Presence): number {
   return numberOfNames(jobs.map(({ name }) => name), handlers);
 }
 
+/** As functions of the database take it. */
+export function presenceValues(presence: Presence): FunctionValue[] {
+  const { instanceId, aliveMs, jobs, handlers } = presence;
+  return [
+    instanceId,
+    JSON.stringify(Object.fromEntries(jobs.map(({ name, schedule }) => [name, declaredSchedule(schedule)]))),
+    JSON.stringify(handlers),
+    declaredNumber(presence),
+    aliveMs,
+  ];
+}
+
+/** A schedule as an instance says that it declares it: without a calendar, as versions that know of none do. */
+function declaredSchedule({ expression, timeZone, calendar }: Schedule): string[] {
+  return calendar === null ? [expression, timeZone] : [expression, timeZone, calendar];
+}
+
 /** A job that no live instance can run. */
 export interface UnregisteredJob {
   readonly name: string;
@@ -30,9 +48,6 @@ export interface UnregisteredJob {
   /** Of a job made at run time: what would run it. */
   readonly handler: string | null;
 }
-
-/** Those that have not been heard of for so long are forgotten. */
-const FORGOTTEN_AFTER = '1 day';
 
 /** Whoever knows a job has looked at its leases many times by then. */
 const KNOWN_TO_NOBODY_AFTER = '1 minute';
@@ -45,29 +60,9 @@ export class JobInstanceStore {
     this.query = queryOn(database.coordination);
   }
 
-  /** The others look at once, for with every one that comes other jobs are theirs. @param query of the transaction in which it is to be seen */
-  async announce(presence: Presence, query = this.query): Promise<void> {
-    const { instanceId, aliveMs, jobs, handlers } = presence;
-    const { tables } = this.database;
-    const { jobInstances } = tables;
-    await query(`delete from ${jobInstances} where alive_until < clock_timestamp() - interval '${FORGOTTEN_AFTER}'`);
-    await query(
-      `insert into ${jobInstances} (id, jobs, handlers, declares, alive_until)
-       values ($1, $2, $3, $5, clock_timestamp() + $4 * interval '1 millisecond')
-       on     conflict (id) do update
-       set    jobs = excluded.jobs,
-              handlers = excluded.handlers,
-              declares = excluded.declares,
-              alive_until = excluded.alive_until
-       returning ${wakingUp(tables, 'jobs')}`,
-      [
-        instanceId,
-        JSON.stringify(Object.fromEntries(jobs.map(({ name, schedule }) => [name, declaredSchedule(schedule)]))),
-        JSON.stringify(handlers),
-        aliveMs,
-        declaredNumber(presence),
-      ],
-    );
+  /** The others look at once, for with every one that comes other jobs are theirs. */
+  async announce(presence: Presence): Promise<void> {
+    await this.database.call('job_instance_announce_1', presenceValues(presence));
   }
 
   /** The process takes no more part: nobody has to wait until it is taken for gone, and the others look at once whose its jobs are. */

@@ -1,13 +1,17 @@
 import type { JobDefinition } from '../../domain/job-definition.js';
 import { askedToStop, readAskedToStop, type AskedToStopRow } from '../runs/asked-to-stop.js';
-import { declaredNumber, type JobInstanceStore, type Presence } from './job-instance.store.js';
-import { NO_HOLDS } from './joined-holds.js';
+import { declaredNumber, presenceValues, type Presence } from './job-instance.store.js';
+import type { DecidedSpan } from '../../domain/missed/undecided.js';
+import { lostConnections } from '../connection/data-sources.js';
 import { queryOn, type Query } from '../connection/query.js';
-import { changingSchedules } from './schedule-changes.js';
+import { decidedSpans } from '../runs/decided-rows.js';
 import type { SchedulerDatabase } from '../scheduler-database.js';
-import type { SeenAtStart, SeenChanges } from './seen-schedules.js';
+import type { SeenAtStart, SeenChanges, ServerSeen } from './seen-schedules.js';
 import { STORED_JOB_COLUMNS, storedJob, type StoredJobRow } from './stored-job.js';
 import { storedPolicies } from './stored-policies.js';
+
+/** SQL that tells a server from others, and from itself before it was restarted. */
+const SERVER = 'extract(epoch from pg_postmaster_start_time())::text';
 
 /** Everything up to here has a row, by one expression in one zone. */
 export interface Watermark {
@@ -18,11 +22,10 @@ export interface Watermark {
 /** What the code declares about its jobs, what the database makes of it, and how far each job has been decided. */
 export class JobScheduleStore {
   private readonly query: Query;
+  /** What was decided here has its rows on that server. */
+  private trusted: ServerSeen | null = null;
 
-  constructor(
-    private readonly database: SchedulerDatabase,
-    private readonly instances: JobInstanceStore,
-  ) {
+  constructor(private readonly database: SchedulerDatabase) {
     this.query = queryOn(database.coordination);
   }
 
@@ -34,84 +37,33 @@ export class JobScheduleStore {
    * @returns the declared jobs and those made at run time, as they are stored
    */
   async declare(jobs: readonly JobDefinition[], presence: Presence | null): Promise<SeenAtStart> {
-    return changingSchedules(this.database, async (query, revision) => {
-      if (presence) await this.instances.announce(presence, query);
-      await this.giveNamesBack(query, jobs, revision);
-      await this.write(query, jobs, revision);
-      const rows = await query<StoredJobRow>(
-        `select ${STORED_JOB_COLUMNS}
-         from   ${this.database.tables.jobSchedule}
-         where  name = any ($1::text[])
-         or     handler is not null and removed_at is null`,
-        [jobs.map(({ name }) => name)],
-      );
-      const [clock] = await query<{ now: Date; may_be_back: boolean }>(
-        `select clock_timestamp() as now,
-                clock_timestamp() < pg_postmaster_start_time() + 2 * $1::float8 * interval '1 millisecond'
-                  and exists (select from ${this.database.tables.jobInstances} where alive_until <= clock_timestamp()) as may_be_back`,
-        [presence?.aliveMs ?? 0],
-      );
-      return { databaseNow: clock!.now, othersMayBeBack: clock!.may_be_back, jobs: rows.map(storedJob) };
-    });
-  }
-
-  /** A former name that is declared beside the later one is a new job's: it waits for nobody, and has no past and no pause. */
-  private async giveNamesBack(query: Query, jobs: readonly JobDefinition[], revision: number): Promise<void> {
-    await query(
-      `update ${this.database.tables.jobSchedule}
-       set    yields_to = null,
-              ${NO_HOLDS},
-              effective_from = clock_timestamp(),
-              decided_until = clock_timestamp(),
-              revision = $1
-       where  name = any ($2::text[])
-       and    yields_to = any ($2::text[])`,
-      [revision, jobs.map(({ name }) => name)],
+    const declared = jobs.map((job) => ({
+      name: job.name,
+      cron: job.schedule.expression,
+      time_zone: job.schedule.timeZone,
+      calendar: job.schedule.calendar,
+      owner: job.owner,
+      policies: storedPolicies(job),
+      previously: job.previously,
+    }));
+    const [written] = await this.database.call<{ job_schedule_declare_1: boolean }>('job_schedule_declare_1', [
+      ...(presence ? presenceValues(presence) : [null, null, null, null, 0]),
+      JSON.stringify(declared),
+    ]);
+    const lost = lostConnections(this.database.coordination);
+    const rows = await this.query<Partial<StoredJobRow> & { now: Date; server: string }>(
+      `select clock_timestamp() as now, ${SERVER} as server, stored.*
+       from  (select) as always
+       left   join (select ${STORED_JOB_COLUMNS}
+                    from   ${this.database.tables.jobSchedule}
+                    where  name = any ($1::text[])
+                    or     handler is not null and removed_at is null) stored on true`,
+      [jobs.map(({ name }) => name)],
     );
-  }
-
-  private async write(query: Query, jobs: readonly JobDefinition[], revision: number): Promise<void> {
-    const { jobSchedule } = this.database.tables;
-    await query(
-      `insert into ${jobSchedule} as stored (name, cron, time_zone, calendar, owner, policies, revision, yields_to)
-       select declared.name, declared.cron, declared.time_zone, declared.calendar, declared.owner, declared.policies, $1,
-             (select nullif(coalesce(former.yields_to, former.name), declared.name)
-              from   ${jobSchedule} former
-              join   jsonb_array_elements_text(declared.previously) with ordinality as name (name, position) on name.name = former.name
-              where  former.removed_at is null
-              and    coalesce(former.yields_to, former.name) <> all ($2::text[])
-              order  by position
-              limit  1)
-       from   unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::jsonb[], $8::jsonb[])
-                as declared (name, cron, time_zone, calendar, owner, policies, previously)
-       order  by declared.name
-       on     conflict (name) do update
-       set    owner = excluded.owner,
-              policies = excluded.policies,
-              declared_at = clock_timestamp(),
-              handler = null,
-              options = null,
-              data = null,
-              removed_at = null,
-              yields_to = coalesce(stored.yields_to, excluded.yields_to),
-              effective_from = case when stored.removed_at is not null then clock_timestamp() else stored.effective_from end,
-              decided_until = case when stored.removed_at is not null then clock_timestamp() else stored.decided_until end,
-              revision = case
-                when stored.removed_at is not null or stored.handler is not null then $1
-                when stored.yields_to is null and excluded.yields_to is not null then $1
-                else stored.revision
-              end`,
-      [
-        revision,
-        jobs.map(({ name }) => name),
-        jobs.map(({ schedule }) => schedule.expression),
-        jobs.map(({ schedule }) => schedule.timeZone),
-        jobs.map(({ schedule }) => schedule.calendar),
-        jobs.map(({ owner }) => owner),
-        jobs.map((job) => JSON.stringify(storedPolicies(job))),
-        jobs.map(({ previously }) => JSON.stringify(previously)),
-      ],
-    );
+    const { now, server } = rows[0]!;
+    const seenOn = { server, lost };
+    this.trusted ??= seenOn;
+    return { seenOn, databaseNow: now, othersMayBeBack: written!.job_schedule_declare_1, jobs: rows.flatMap((row) => (isThere(row) ? [storedJob(row)] : [])) };
   }
 
   /**
@@ -122,6 +74,8 @@ export class JobScheduleStore {
    */
   async lookIn(presence: Presence, seen: number, doubtful: readonly string[] = [], flags: readonly string[] = []): Promise<SeenChanges> {
     const { jobSchedule, jobInstances, jobBackfills } = this.database.tables;
+    const lost = lostConnections(this.database.coordination);
+    const trusted = this.trustedServer;
     const rows = await this.query<Partial<StoredJobRow> & SeenRow>(
       `with me as (
          update ${jobInstances}
@@ -131,6 +85,7 @@ export class JobScheduleStore {
          returning id
        )
        select clock_timestamp() as now,
+              ${SERVER} as server,
               exists (select from me) as present,
              (select array_agg(id order by id)
               from   ${jobInstances}
@@ -143,11 +98,17 @@ export class JobScheduleStore {
              ${askedToStop(this.database.tables, '$1', '$5::text[]')},
               changed.*
        from  (select) as always
-       left   join (select ${STORED_JOB_COLUMNS} from ${jobSchedule} where revision > $3 or name = any ($4::text[])) changed on true`,
-      [presence.instanceId, presence.aliveMs, seen, doubtful, flags, declaredNumber(presence)],
+       left   join (select ${STORED_JOB_COLUMNS}
+                    from   ${jobSchedule}
+                    where  revision > $3
+                    or     name = any ($4::text[])
+                    or     $7::text is distinct from ${SERVER}) changed on true`,
+      [presence.instanceId, presence.aliveMs, seen, doubtful, flags, declaredNumber(presence), trusted],
     );
-    const { now, present, company, peers, backfilling } = rows[0]!;
+    const { now, server, present, company, peers, backfilling } = rows[0]!;
     return {
+      seenOn: { server, lost },
+      isOther: server !== trusted,
       databaseNow: now,
       present,
       company: company ?? [],
@@ -158,13 +119,31 @@ export class JobScheduleStore {
     };
   }
 
+  /** From now on what is decided here is taken to have its rows on that server. */
+  trust(seenOn: ServerSeen): void {
+    this.trusted = seenOn;
+  }
+
+  /** Null once a connection was lost. */
+  private get trustedServer(): string | null {
+    return this.trusted?.lost === lostConnections(this.database.coordination) ? this.trusted.server : null;
+  }
+
+  /** What has a row already of each job's fire times later than `from`. Milliseconds. */
+  decided(jobs: readonly { readonly name: string; readonly from: number }[]): Promise<Map<string, DecidedSpan[]>> {
+    return decidedSpans(this.query, this.database.tables, jobs);
+  }
+
   /**
-   * Remembers how far jobs are decided, in one statement; never backwards, and never for an expression that was replaced.
+   * Remembers how far jobs are decided, in one statement; never backwards, never for an expression that was replaced, and never on a
+   * server that may lack the rows.
    * The rows are locked in the order of the names, as everywhere: left to itself, the update takes them in the order its
    * plan finds them, and two replicas, or one that starts, would wait for each other.
    */
   async remember(watermarks: readonly Watermark[]): Promise<void> {
     const { jobSchedule } = this.database.tables;
+    const server = this.trustedServer;
+    if (server === null) return;
     await this.query(
       `update ${jobSchedule} schedule
        set    decided_until = behind.seen
@@ -177,6 +156,7 @@ export class JobScheduleStore {
               and    stored.calendar is not distinct from seen.calendar
               and    stored.yields_to is null
               and    stored.decided_until < seen.decided_until
+              and    ${SERVER} = $6
               order  by stored.name
               for    no key update of stored) behind
        where  schedule.name = behind.name
@@ -187,6 +167,7 @@ export class JobScheduleStore {
         watermarks.map(({ job }) => job.schedule.timeZone),
         watermarks.map(({ job }) => job.schedule.calendar),
         watermarks.map(({ decidedUntil }) => new Date(decidedUntil).toISOString()),
+        server,
       ],
     );
   }
@@ -194,6 +175,7 @@ export class JobScheduleStore {
 
 interface SeenRow extends AskedToStopRow {
   now: Date;
+  server: string;
   present: boolean;
   company: string[] | null;
   peers: string[] | null;

@@ -1,45 +1,49 @@
-import type { MissedGap } from '../../domain/missed/catch-up.js';
 import { planReplaced, type ReplacedSchedule } from '../../domain/schedule/replaced-schedule.js';
-import { decidedSpans, insertDecisions } from '../runs/decided-rows.js';
+import { decidedSpans } from '../runs/decided-rows.js';
 import { lockJobs } from '../runs/job-locks.js';
-import type { PartitionStore } from '../upkeep/partition.store.js';
 import type { Query } from '../connection/query.js';
-import { changingSchedules } from './schedule-changes.js';
 import type { SchedulerDatabase } from '../scheduler-database.js';
 
-/**
- * Records what the schedules that are being replaced leave undecided, once their jobs are held.
- * @returns up to when: from there on the new ones hold
- */
-export type Replace = (replaced: readonly ReplacedSchedule[]) => Promise<Date>;
+/** What a schedule that is replaced leaves undecided, as `job_schedule_supersede_1` takes it. Instants are ISO 8601. */
+export interface PlannedReplacement {
+  /** From there on the new one holds. */
+  readonly at: string;
+  /** The old one was decided up to here. */
+  readonly from: string;
+  /** How many rows it has that are later than that. With one more by now the plan is not written. */
+  readonly rows: number;
+  readonly gap: { readonly from: string; readonly until: string; readonly count: number; readonly reason: string } | null;
+}
 
-/** A change of schedules, in which some may be replaced by others: nothing of them is claimed or decided meanwhile. */
-export function replacingSchedules<Result>(
-  database: SchedulerDatabase,
-  partitions: PartitionStore,
-  work: (query: Query, revision: number, replace: Replace) => Promise<Result>,
-): Promise<Result> {
-  const { tables } = database;
-  let gaps: { jobName: string; gap: MissedGap }[] = [];
-  const replaceOn = (query: Query): Replace => async (replaced) => {
-    const [clock] = await query<{ now: Date }>('select clock_timestamp() as now');
-    if (replaced.length === 0) return clock!.now;
-    const decided = await decidedSpans(query, tables, replaced.map(({ name, decidedUntil }) => ({ name, from: decidedUntil })));
-    gaps = replaced.flatMap((schedule) => {
-      const gap = planReplaced(schedule, decided.get(schedule.name)!, clock!.now.getTime());
-      return gap ? [{ jobName: schedule.name, gap }] : [];
-    });
-    await insertDecisions(
-      query,
-      tables,
-      gaps.map(({ jobName, gap }) => ({ jobName, fireTime: gap.until, status: 'skipped', reason: gap.reason, gap })),
-    );
-    return clock!.now;
-  };
-  return partitions.makingSure(
-    () => gaps.map(({ gap }) => new Date(gap.until)),
-    () => changingSchedules(database, (query, revision) => work(query, revision, replaceOn(query))),
+/** @param at by the database's clock, read before the rows are. @returns by the jobs' names */
+export async function planReplacements(
+  query: Query,
+  { tables }: SchedulerDatabase,
+  replaced: readonly ReplacedSchedule[],
+  at: Date,
+): Promise<Map<string, PlannedReplacement>> {
+  if (replaced.length === 0) return new Map();
+  const decided = await decidedSpans(query, tables, replaced.map(({ name, decidedUntil }) => ({ name, from: decidedUntil })));
+  return new Map(
+    replaced.map((schedule) => {
+      const spans = decided.get(schedule.name)!;
+      const gap = planReplaced(schedule, spans, at.getTime());
+      return [
+        schedule.name,
+        {
+          at: at.toISOString(),
+          from: new Date(schedule.decidedUntil).toISOString(),
+          rows: spans.length,
+          gap: gap && { ...gap, from: new Date(gap.from).toISOString(), until: new Date(gap.until).toISOString() },
+        },
+      ];
+    }),
   );
+}
+
+/** The fire times of the rows that the plans write. */
+export function rowsOf(plans: Iterable<PlannedReplacement>): Date[] {
+  return [...plans].flatMap(({ gap }) => (gap ? [new Date(gap.until)] : []));
 }
 
 /** Waits for claims and catch-ups of the jobs that are under way, and lets none begin until the transaction ends. */

@@ -1,12 +1,13 @@
 import type { JobDefinition } from '../../domain/job-definition.js';
+import type { FunctionValue } from '../connection/one-message.js';
+import { queryOn, type Query } from '../connection/query.js';
+import { STALE, untilItHolds } from '../connection/until-it-holds.js';
 import type { PartitionStore } from '../upkeep/partition.store.js';
-import type { Query } from '../connection/query.js';
-import { holdJobs, replacingSchedules } from './replaced-schedules.js';
-import { changingSchedules } from './schedule-changes.js';
+import { readJob, type JobAsRead } from './job-as-read.js';
+import { planReplacements, rowsOf } from './replaced-schedules.js';
 import type { SchedulerDatabase } from '../scheduler-database.js';
-import { STORED_JOB_COLUMNS, storedJob, type RunTimeParts, type StoredJob, type StoredJobRow } from './stored-job.js';
+import type { RunTimeParts, StoredJob } from './stored-job.js';
 import { storedPolicies } from './stored-policies.js';
-import { wakeUp } from '../wake-up.js';
 
 /** A job to be kept in the database: what its definition is made of, and the definition. */
 export interface RunTimeJobToStore {
@@ -19,132 +20,69 @@ export type Found = StoredJob | 'missing' | 'declared by code';
 
 /** Jobs that are made, changed and removed while the application runs. Every replica follows. */
 export class RunTimeJobStore {
+  private readonly query: Query;
+
   constructor(
     private readonly database: SchedulerDatabase,
     private readonly partitions: PartitionStore,
-  ) {}
+  ) {
+    this.query = queryOn(database.coordination);
+  }
 
   /** @returns what has the name already, or null when the job was added. It has no past. */
-  async add(toStore: RunTimeJobToStore): Promise<StoredJob | null> {
-    return changingSchedules(this.database, async (query, revision) => {
-      const there = await this.stored(query, toStore.job.name);
-      if (there && !there.removed && (there.runTime || (await this.isDeclared(query, there.name)))) return there;
-      await query(
-        `insert into ${this.database.tables.jobSchedule} (name, cron, time_zone, calendar, owner, policies, handler, options, data, revision)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
-         on     conflict (name) do update
-         set    cron = excluded.cron,
-                time_zone = excluded.time_zone,
-                calendar = excluded.calendar,
-                overridden_at = null,
-                owner = excluded.owner,
-                policies = excluded.policies,
-                handler = excluded.handler,
-                options = excluded.options,
-                data = excluded.data,
-                revision = excluded.revision,
-                enabled = true,
-                paused_at = null,
-                paused_until = null,
-                yields_to = null,
-                removed_at = null,
-                declared_at = clock_timestamp(),
-                effective_from = clock_timestamp(),
-                decided_until = clock_timestamp()`,
-        [...valuesOf(toStore), revision],
-      );
-      await wakeUp(query, this.database.tables, 'jobs');
-      return null;
+  add(toStore: RunTimeJobToStore): Promise<StoredJob | null> {
+    const { name } = toStore.job;
+    return untilItHolds(`Job "${name}"`, async () => {
+      const [added] = await this.database.call<{ job_schedule_add_1: boolean }>('job_schedule_add_1', valuesOf(toStore));
+      if (added!.job_schedule_add_1) return null;
+      const there = await readJob(this.query, this.database.tables, name);
+      return there && !there.stored.removed ? there.stored : STALE;
     });
   }
 
   /**
-   * @param change gets the job as it is
+   * @param change gets the job as it is; again, when others have changed it meanwhile
    * @returns what is there: the job as it was before, or why nothing was changed
    */
-  async update(name: string, change: (stored: StoredJob) => RunTimeJobToStore): Promise<Found> {
-    const { database, partitions } = this;
-    return replacingSchedules(database, partitions, async (query, revision, replace) => {
-      await holdJobs(query, database, [name]);
-      const found = await this.found(query, name);
-      if (typeof found === 'string') return found;
-      const toStore = change(found);
+  update(name: string, change: (stored: StoredJob) => RunTimeJobToStore): Promise<Found> {
+    return this.changing(name, async ({ stored, seen, now }) => {
+      const toStore = change(stored);
       const { expression, timeZone, calendar } = toStore.job.schedule;
-      const edited = found.cron !== expression || found.timeZone !== timeZone || found.calendar !== calendar;
-      const from = edited ? await replace([found]) : null;
-      await query(
-        `update ${database.tables.jobSchedule}
-         set    cron = $2,
-                time_zone = $3,
-                calendar = $4,
-                owner = $5,
-                policies = $6,
-                handler = $7,
-                options = $8,
-                data = $9,
-                revision = $10,
-                declared_at = clock_timestamp(),
-                effective_from = coalesce($11, effective_from),
-                decided_until = coalesce($11, decided_until)
-         where  name = $1`,
-        [...valuesOf(toStore), revision, from],
+      const edited = stored.cron !== expression || stored.timeZone !== timeZone || stored.calendar !== calendar;
+      const plans = await planReplacements(this.query, this.database, edited ? [stored] : [], now);
+      const [written] = await this.partitions.makingSure(
+        () => rowsOf(plans.values()),
+        () =>
+          this.database.call<{ job_schedule_update_1: boolean }>('job_schedule_update_1', [
+            ...valuesOf(toStore),
+            seen,
+            edited ? JSON.stringify(plans.get(name)) : null,
+          ]),
       );
-      await wakeUp(query, database.tables, 'jobs');
-      return found;
+      return written!.job_schedule_update_1;
     });
   }
 
   /** Its waiting runs and its backfills are cancelled with it; one that runs goes on. @returns the job that was removed, or why none was */
-  async remove(name: string): Promise<Found> {
-    const { database } = this;
-    return changingSchedules(database, async (query, revision) => {
-      await holdJobs(query, database, [name]);
-      const found = await this.found(query, name);
-      if (typeof found === 'string') return found;
-      await query(`update ${database.tables.jobSchedule} set removed_at = clock_timestamp(), revision = $2 where name = $1`, [name, revision]);
-      await query(
-        `update ${database.tables.jobRuns}
-         set    status = 'cancelled',
-                reason = 'its job was removed',
-                finished_at = clock_timestamp(),
-                next_attempt_at = null
-         where  job_name = $1
-         and    status in ('queued', 'failed', 'orphaned')`,
-        [name],
-      );
-      await wakeUp(query, database.tables, 'jobs');
-      await query(
-        `update ${database.tables.jobBackfills}
-         set    cancelled_at = clock_timestamp(),
-                cancelled_reason = 'its job was removed'
-         where  job_name = $1
-         and    finished_at is null
-         and    cancelled_at is null`,
-        [name],
-      );
-      return found;
+  remove(name: string): Promise<Found> {
+    return this.changing(name, async ({ seen }) => {
+      const [removed] = await this.database.call<{ job_schedule_remove_1: boolean }>('job_schedule_remove_1', [name, seen]);
+      return removed!.job_schedule_remove_1;
     });
   }
 
-  /** A name that no live instance's code has any more is free. */
-  private async isDeclared(query: Query, name: string): Promise<boolean> {
-    const rows = await query(`select from ${this.database.tables.jobInstances} where alive_until > clock_timestamp() and jobs ? $1`, [name]);
-    return rows.length > 0;
-  }
-
-  private async found(query: Query, name: string): Promise<Found> {
-    const stored = await this.stored(query, name);
-    if (!stored || stored.removed) return 'missing';
-    return stored.runTime ? stored : 'declared by code';
-  }
-
-  private async stored(query: Query, name: string): Promise<StoredJob | null> {
-    const [row] = await query<StoredJobRow>(`select ${STORED_JOB_COLUMNS} from ${this.database.tables.jobSchedule} where name = $1`, [name]);
-    return row ? storedJob(row) : null;
+  /** @param write false: the job is not as it was read */
+  private changing(name: string, write: (read: JobAsRead) => Promise<boolean>): Promise<Found> {
+    return untilItHolds(`Job "${name}"`, async () => {
+      const read = await readJob(this.query, this.database.tables, name);
+      if (!read || read.stored.removed) return 'missing';
+      if (!read.stored.runTime) return 'declared by code';
+      return (await write(read)) ? read.stored : STALE;
+    });
   }
 }
 
-function valuesOf({ job, parts }: RunTimeJobToStore): unknown[] {
+function valuesOf({ job, parts }: RunTimeJobToStore): FunctionValue[] {
   return [
     job.name,
     job.schedule.expression,

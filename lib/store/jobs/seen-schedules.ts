@@ -10,14 +10,27 @@ export interface SeenAtStart extends SeenSchedules {
   readonly othersMayBeBack: boolean;
 }
 
+/**
+ * Which server answered, and how many connections had been lost before it was asked. What was said before may be gone from
+ * another server, and from one that was restarted: a standby that was promoted lacks what it had not been sent, and a server that
+ * crashed what was not on its disk (`synchronous_commit`).
+ */
+export interface ServerSeen {
+  readonly server: string;
+  readonly lost: number;
+}
+
 /** What the database has for an instance, and its clock when it said so. */
 export interface SeenSchedules {
+  readonly seenOn: ServerSeen;
   readonly databaseNow: Date;
   readonly jobs: readonly StoredJob[];
 }
 
 /** What an instance finds when it looks in. */
 export interface SeenChanges extends SeenSchedules, AskedToStop {
+  /** The server is not surely the one that was trusted last: the jobs are all there are, and what was decided may not be any more. */
+  readonly isOther: boolean;
   /** False: it was taken for gone, and has to announce itself again. */
   readonly present: boolean;
   /** The ids of the instances that are there, in their order. */

@@ -1,13 +1,11 @@
-import { DECIDED_AS } from '../../domain/missed/backfill.js';
 import { isSpreadByName } from '../../domain/schedule/cron-hash.js';
 import type { JobDefinition } from '../../domain/job-definition.js';
 import type { ReplacedSchedule } from '../../domain/schedule/replaced-schedule.js';
-import { JOINED_HOLDS, joinedPause, NO_HOLDS } from './joined-holds.js';
+import { queryOn, type Query } from '../connection/query.js';
+import { STALE, untilItHolds } from '../connection/until-it-holds.js';
 import type { PartitionStore } from '../upkeep/partition.store.js';
-import type { Query } from '../connection/query.js';
-import { holdJobs, replacingSchedules } from './replaced-schedules.js';
+import { planReplacements, rowsOf } from './replaced-schedules.js';
 import type { SchedulerDatabase } from '../scheduler-database.js';
-import { scheduleAsDeclared } from './schedule-as-declared.js';
 import { STORED_JOB_COLUMNS, storedJob, type StoredJob, type StoredJobRow } from './stored-job.js';
 
 /** The database holds a lock for each job of a batch, and has some thousands for everybody. */
@@ -20,10 +18,14 @@ const MOST_AT_ONCE = 200;
  * place of the declared schedule stays, also under another name, until it is cleared.
  */
 export class TakeOverStore {
+  private readonly query: Query;
+
   constructor(
     private readonly database: SchedulerDatabase,
     private readonly partitions: PartitionStore,
-  ) {}
+  ) {
+    this.query = queryOn(database.coordination);
+  }
 
   /**
    * @param jobs as they are declared here
@@ -31,154 +33,62 @@ export class TakeOverStore {
    */
   async takeOver(jobs: readonly JobDefinition[], instanceId: string): Promise<StoredJob[]> {
     const sorted = [...jobs].sort((a, b) => (a.name < b.name ? -1 : 1));
-    const changed: StoredJob[] = [];
+    const changed: string[] = [];
     for (let first = 0; first < sorted.length; first += MOST_AT_ONCE) {
-      changed.push(...(await this.takeOverBatch(sorted.slice(first, first + MOST_AT_ONCE), instanceId)));
+      let left = sorted.slice(first, first + MOST_AT_ONCE);
+      await untilItHolds(`Job "${left[0]!.name}", or one of those taken over with it,`, async () => {
+        const { planned, written } = await this.takeOverThose(left, instanceId);
+        changed.push(...written);
+        left = left.filter(({ name }) => planned.includes(name) && !written.includes(name));
+        return left.length > 0 ? STALE : null;
+      });
     }
-    return changed;
+    return changed.length > 0 ? this.read(changed) : [];
   }
 
-  private takeOverBatch(jobs: readonly JobDefinition[], instanceId: string): Promise<StoredJob[]> {
-    const { database, partitions } = this;
-    return replacingSchedules(database, partitions, async (query, revision, replace) => {
-      const free = await this.free(query, jobs, instanceId);
-      if (free.length === 0) return [];
-      await holdJobs(query, database, free.flatMap(({ name, holder }) => [name, holder]));
-      const from = await replace(free.flatMap(({ replaced }) => replaced ?? []));
-      await this.carryOver(query, free.filter(({ renamed }) => renamed));
-      return this.write(query, jobs, free, from, revision);
-    });
-  }
-
-  /** Those that nobody else holds to what they have. */
-  private async free(query: Query, jobs: readonly JobDefinition[], instanceId: string): Promise<FreeJob[]> {
-    const { jobSchedule, jobInstances } = this.database.tables;
-    const rows = await query<FreeRow>(
-      `select stored.name, stored.yields_to is not null as yields,
-              holder.name as holder, holder.cron, holder.time_zone, holder.calendar, holder.decided_until,
-              holder.overridden_at is null
-                and (holder.cron, holder.time_zone, holder.calendar) is distinct from (declared.cron, declared.time_zone, declared.calendar) as edited
-       from   unnest($1::text[], $2::text[], $3::text[], $4::text[]) as declared (name, cron, time_zone, calendar)
-       join   ${jobSchedule} stored on stored.name = declared.name
-       left   join ${jobSchedule} holder on holder.name = coalesce(stored.yields_to, stored.name)
-       where (stored.yields_to is not null
-              or stored.overridden_at is null
-                and (stored.cron, stored.time_zone, stored.calendar) is distinct from (declared.cron, declared.time_zone, declared.calendar))
-       and    not exists (
-                select from ${jobInstances} other
-                where  other.id <> $5
-                and    other.alive_until > clock_timestamp()
-                and    case
-                         when stored.yields_to is null then other.jobs -> stored.name = ${scheduleAsDeclared('stored')}
-                         else other.jobs ? stored.yields_to
-                       end)
-       order  by stored.name`,
-      [
-        jobs.map(({ name }) => name),
-        jobs.map(({ schedule }) => schedule.expression),
-        jobs.map(({ schedule }) => schedule.timeZone),
-        jobs.map(({ schedule }) => schedule.calendar),
-        instanceId,
-      ],
+  /** @returns the names of those that nobody else holds to what they have, and of the rows that were changed */
+  private async takeOverThose(jobs: readonly JobDefinition[], instanceId: string): Promise<{ planned: string[]; written: string[] }> {
+    const { free, now } = await this.free(jobs, instanceId);
+    if (free.length === 0) return { planned: [], written: [] };
+    const replacements = await planReplacements(this.query, this.database, free.flatMap(({ replaced }) => replaced ?? []), now);
+    const planned = free.map((job) => ({ ...job, replaced: job.replaced && replacements.get(job.replaced.name) }));
+    const rows = await this.partitions.makingSure(
+      () => rowsOf(replacements.values()),
+      () => this.database.call<{ job_schedule_take_over_1: string }>('job_schedule_take_over_1', [instanceId, now.toISOString(), JSON.stringify(planned)]),
     );
-    return rows.map((row) => {
+    return { planned: planned.map(({ name }) => name), written: rows.map((row) => row.job_schedule_take_over_1) };
+  }
+
+  /** Those that nobody else holds to what they have, and the database's clock. */
+  private async free(jobs: readonly JobDefinition[], instanceId: string): Promise<{ free: FreeJob[]; now: Date }> {
+    const declared = jobs.map(({ name, schedule }) => ({ name, cron: schedule.expression, time_zone: schedule.timeZone, calendar: schedule.calendar }));
+    const rows = await this.query<FreeRow>(
+      `select free.*, clock_timestamp() as now
+       from   ${this.database.tables.qualify('job_schedule_free_1')}($1, $2::jsonb) free`,
+      [instanceId, JSON.stringify(declared)],
+    );
+    const schedules = new Map(declared.map((job) => [job.name, job]));
+    const free = rows.map((row) => {
       // What H stands for is another number under another name.
       const edited = row.edited || (row.yields && row.cron !== null && isSpreadByName(row.cron));
       return {
-        name: row.name,
+        ...schedules.get(row.name)!,
         holder: row.holder ?? row.name,
         renamed: row.yields && row.holder !== null && !edited,
         replaced:
           edited && row.holder !== null
             ? { name: row.holder, cron: row.cron!, timeZone: row.time_zone!, calendar: row.calendar, decidedUntil: row.decided_until!.getTime() }
             : null,
+        seen: row.seen,
       };
     });
+    return { free, now: rows[0]?.now ?? new Date(0) };
   }
 
-  /** What was decided under the other name is decided: a row under the new one says so. */
-  private async carryOver(query: Query, renamed: readonly FreeJob[]): Promise<void> {
-    const { jobRuns, jobSchedule } = this.database.tables;
-    if (renamed.length === 0) return;
-    await query(
-      `insert into ${jobRuns} (job_name, fire_time, status, trigger, reason, finished_at, gap_from, gap_count)
-       select renamed.name, run.fire_time, 'skipped', run.trigger, $3 || holder.name, clock_timestamp(), run.gap_from, run.gap_count
-       from   unnest($1::text[], $2::text[]) as renamed (name, holder)
-       join   ${jobSchedule} holder on holder.name = renamed.holder
-       join   ${jobRuns} run on run.job_name = holder.name and run.fire_time > holder.decided_until and run.trigger <> 'manual'
-       on     conflict (job_name, fire_time) do nothing`,
-      [renamed.map(({ name }) => name), renamed.map(({ holder }) => holder), DECIDED_AS],
-    );
-  }
-
-  private async write(query: Query, jobs: readonly JobDefinition[], free: readonly FreeJob[], from: Date, revision: number): Promise<StoredJob[]> {
-    const { jobSchedule } = this.database.tables;
-    const definitions = new Map(jobs.map((job) => [job.name, job]));
-    const taken = free.map((job) => ({ ...job, schedule: definitions.get(job.name)!.schedule }));
-    await query(
-      `update ${jobSchedule} taken
-       set    cron = case when holder.overridden_at is null then free.cron else holder.cron end,
-              time_zone = case when holder.overridden_at is null then free.time_zone else holder.time_zone end,
-              calendar = case when holder.overridden_at is null then free.calendar else holder.calendar end,
-              overridden_at = holder.overridden_at,
-              overridden_by = holder.overridden_by,
-              overridden_reason = holder.overridden_reason,
-              effective_from = case when free.renamed then holder.effective_from else $8 end,
-              decided_until = case when free.renamed then holder.decided_until else $8 end,
-              ${JOINED_HOLDS},
-              yields_to = null,
-              revision = $1
-       from   unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::boolean[])
-                as free (name, holder, cron, time_zone, calendar, renamed)
-       join   ${jobSchedule} holder on holder.name = free.holder
-       join   ${jobSchedule} own on own.name = free.name
-       ${joinedPause(jobSchedule)}
-       where  taken.name = free.name`,
-      [
-        revision,
-        taken.map(({ name }) => name),
-        taken.map(({ holder }) => holder),
-        taken.map(({ schedule }) => schedule.expression),
-        taken.map(({ schedule }) => schedule.timeZone),
-        taken.map(({ schedule }) => schedule.calendar),
-        taken.map(({ renamed }) => renamed),
-        from,
-      ],
-    );
-    const places = [revision, free.map(({ name }) => name), free.map(({ holder }) => holder)];
-    await query(
-      `update ${jobSchedule} former
-       set    yields_to = free.name,
-              ${NO_HOLDS},
-              revision = $1
-       from   unnest($2::text[], $3::text[]) as free (name, holder)
-       where  former.name = free.holder
-       and    free.name <> free.holder`,
-      places,
-    );
-    // What waits of it is finished under the old name; what comes next is this name's.
-    await query(
-      `update ${this.database.tables.jobBackfills} backfill
-       set    job_name = free.name
-       from   unnest($1::text[], $2::text[]) as free (name, holder)
-       where  backfill.job_name = free.holder
-       and    free.name <> free.holder
-       and    backfill.finished_at is null
-       and    backfill.cancelled_at is null`,
-      places.slice(1),
-    );
-    // So do other names that waited for it: only one of them all holds the schedule.
-    await query(
-      `update ${jobSchedule} waiting
-       set    yields_to = free.name,
-              revision = $1
-       from   unnest($2::text[], $3::text[]) as free (name, holder)
-       where  waiting.yields_to = free.holder
-       and    free.name <> free.holder
-       and    waiting.name <> free.name`,
-      places,
-    );
-    const rows = await query<StoredJobRow>(`select ${STORED_JOB_COLUMNS} from ${jobSchedule} where revision = $1`, [revision]);
+  private async read(names: readonly string[]): Promise<StoredJob[]> {
+    const rows = await this.query<StoredJobRow>(`select ${STORED_JOB_COLUMNS} from ${this.database.tables.jobSchedule} where name = any ($1::text[])`, [
+      [...new Set(names)],
+    ]);
     return rows.map(storedJob);
   }
 }
@@ -192,14 +102,20 @@ interface FreeRow {
   calendar: string | null;
   decided_until: Date | null;
   edited: boolean;
+  seen: string;
+  now: Date;
 }
 
-/** A job that may be taken over: from whom, and what has to be recorded. */
+/** A job that may be taken over, with the schedule that is declared: from whom, and what has to be recorded. */
 interface FreeJob {
   readonly name: string;
+  readonly cron: string;
+  readonly time_zone: string;
+  readonly calendar: string | null;
   /** The name it has been decided under: its own, when only the schedule changes. */
   readonly holder: string;
   /** The same schedule under another name: what is decided stays decided, what is not is caught up. */
   readonly renamed: boolean;
   readonly replaced: ReplacedSchedule | null;
+  readonly seen: string;
 }

@@ -5,12 +5,12 @@ import type { Tables } from '../tables.js';
 /** How the comment on a partition begins that a replica is about to drop: only what bears it is ever dropped once it is detached. */
 const MARK = 'nestjs-distributed-cron drops this';
 
-/** The comment on a partition that is about to be dropped: what it was of, if it has to be given back, and since when. */
-export function markOf({ table, from, until }: AgedPartition, since: Date): string {
-  return `${MARK}: ${table} from ${boundOf(from)} to ${boundOf(until)}, since ${since.toISOString()}`;
+/** How the comment on a partition begins that is about to be dropped: what it was of, if it has to be given back. Since when follows. */
+export function markOf({ table, from, until }: AgedPartition): string {
+  return `${MARK}: ${table} from ${boundOf(from)} to ${boundOf(until)}, since `;
 }
 
-/** A bound as SQL has it in quotes. */
+/** A bound as functions of the database take it. */
 export function boundOf(millis: number): string {
   return Number.isFinite(millis) ? new Date(millis).toISOString() : '-infinity';
 }

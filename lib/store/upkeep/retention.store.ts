@@ -1,12 +1,11 @@
 import type { DataSource } from 'typeorm';
 import { forgettable, isNothing, type AgedPartition, type StillOpen } from '../../domain/forgetting.js';
 import { queryOn, type Query } from '../connection/query.js';
+import { callFunction } from '../connection/one-message.js';
 import { cancelStatement } from '../connection/cancel-statement.js';
 import { isImpatience } from '../connection/sql-state.js';
-import { inTransaction, lockName, tryLockName } from '../connection/transaction.js';
 import type { SchedulerDatabase } from '../scheduler-database.js';
 import { agedPartitions, boundOf, markOf } from './aged-partitions.js';
-import { stillOpen } from './still-open.js';
 
 /** Milliseconds. */
 interface Limits {
@@ -17,9 +16,6 @@ interface Limits {
 }
 
 const LIMITS: Limits = { detachWithinMs: 10_000, busyMs: 30_000 };
-
-/** For locks that are held for moments only. */
-const LOCK_WITHIN_MS = 2_000;
 
 /** Beside the catch-up window: as at the start, see `problemsOfRetention`. */
 const MARGIN_MS = 86_400_000;
@@ -78,33 +74,28 @@ export class RetentionStore {
    */
   async forget(partition: AgedPartition, olderThan: number, signal?: AbortSignal): Promise<Forgotten> {
     if (partition.state === 'attached') {
-      const open = await stillOpen(this.query, this.database.tables, partition);
+      const open = await this.stillOpen(partition);
       if (!isNothing(open)) return { kind: 'kept', open };
     }
     const since = await this.mark(partition);
     if (!since) return { kind: 'busy' };
     return this.database.aside(async (source) => {
       if (partition.state !== 'detached' && !(await this.detach(source, partition, signal))) return { kind: 'in use' };
-      return this.finish(source, { ...partition, droppedSince: since.getTime() }, olderThan);
+      return this.finish(source, partition, since, olderThan);
     });
+  }
+
+  private async stillOpen({ table, from, until }: AgedPartition): Promise<StillOpen> {
+    const [open] = await this.database.call<OpenRow>('partition_open_1', [table, boundOf(from), boundOf(until), null]);
+    return openOf(open!);
   }
 
   /** @returns since when it is this replica's; null when another has begun, or it is gone */
   private async mark(partition: AgedPartition): Promise<Date | null> {
-    const { coordination, tables } = this.database;
-    return inTransaction(coordination, async (query) => {
-      if (!(await tryLockName(query, this.lock)) || !(await this.isStill(partition, query))) return null;
-      await impatiently(query);
-      const [{ now }] = (await query<{ now: Date }>('select clock_timestamp() as now')) as [{ now: Date }];
-      await query(`comment on table ${tables.qualify(partition.name)} is '${markOf(partition, now)}'`);
-      return now;
-    });
-  }
-
-  /** Nobody else has been at it since. */
-  private async isStill({ name, state, droppedSince }: AgedPartition, query: Query): Promise<boolean> {
-    const seen = (await agedPartitions(query, this.database.tables)).find((partition) => partition.name === name);
-    return seen?.state === state && seen.droppedSince === droppedSince;
+    const { name, state, droppedSince } = partition;
+    const since = droppedSince === null ? null : new Date(droppedSince).toISOString();
+    const [marked] = await this.database.call<{ partition_mark_1: Date | null }>('partition_mark_1', [name, state, since, markOf(partition)]);
+    return marked!.partition_mark_1;
   }
 
   /**
@@ -134,55 +125,35 @@ export class RetentionStore {
 
   /** What is still attached was not begun: who detaches it by hand from now on is not to lose it. */
   private async unmark(name: string): Promise<void> {
-    const { coordination, tables } = this.database;
-    await inTransaction(coordination, async (query) => {
-      await lockName(query, this.lock);
-      const seen = (await agedPartitions(query, tables)).find((partition) => partition.name === name);
-      if (seen?.state !== 'attached') return;
-      await impatiently(query);
-      await query(`comment on table ${tables.qualify(name)} is null`);
-    });
+    await this.database.call('partition_unmark_1', [name]);
   }
 
-  private async finish(source: DataSource, partition: AgedPartition, olderThan: number): Promise<Forgotten> {
-    const { tables } = this.database;
-    const name = tables.qualify(partition.name);
+  private async finish(source: DataSource, { table, name, from, until }: AgedPartition, since: Date, olderThan: number): Promise<Forgotten> {
+    const values = [table, name, boundOf(from), boundOf(until), since.toISOString(), new Date(olderThan).toISOString()];
     try {
-      return await inTransaction(source, async (query): Promise<Forgotten> => {
-        await lockName(query, this.lock);
-        // A replica that was frozen meanwhile: another may have given it back, and a person may have detached it.
-        if (!(await this.isStill({ ...partition, state: 'detached' }, query))) return { kind: 'busy' };
-        await impatiently(query);
-        await query(`lock table ${name} in access exclusive mode`);
-        const open = await stillOpen(query, tables, partition, partition.name);
-        if (partition.until > olderThan || !isNothing(open)) {
-          await this.giveBack(query, partition);
-          return { kind: 'kept', open };
-        }
-        const dead = partition.table === 'job_runs' ? await query(`select from ${name} where status = 'dead'`) : [];
-        await query(`drop table ${name}`);
-        return { kind: 'dropped', dead: dead.length };
-      });
+      const [ended] = await callFunction<DroppedRow>(source, this.database.tables.qualify('partition_drop_1'), values);
+      const { verdict, dead } = ended!;
+      if (verdict === 'kept') return { kind: 'kept', open: openOf(ended!) };
+      return verdict === 'dropped' ? { kind: 'dropped', dead } : { kind: 'busy' };
     } catch (error) {
       if (isImpatience(error)) return { kind: 'in use' };
       throw error;
     }
   }
-
-  private async giveBack(query: Query, { table, name, from, until }: AgedPartition): Promise<void> {
-    const { tables } = this.database;
-    const begin = Number.isFinite(from) ? `'${boundOf(from)}'` : 'minvalue';
-    await query(`alter table ${tables.qualify(table)} attach partition ${tables.qualify(name)} for values from (${begin}) to ('${boundOf(until)}')`);
-    await query(`comment on table ${tables.qualify(name)} is null`);
-  }
-
-  /** The same as for making partitions: a month is not made while it is dropped. */
-  private get lock(): string {
-    return `nestjs-distributed-cron:partitions:${this.database.tables.schema}`;
-  }
 }
 
-/** For the rest of the transaction. */
-async function impatiently(query: Query): Promise<void> {
-  await query(`select set_config('lock_timeout', $1, true)`, [String(LOCK_WITHIN_MS)]);
+interface OpenRow {
+  runs: number;
+  pages: number;
+  in_doubt: number;
+  backfills: number;
+}
+
+interface DroppedRow extends OpenRow {
+  verdict: 'busy' | 'kept' | 'dropped';
+  dead: number;
+}
+
+function openOf({ runs, pages, in_doubt, backfills }: OpenRow): StillOpen {
+  return { runs, pages, inDoubt: in_doubt, backfills };
 }

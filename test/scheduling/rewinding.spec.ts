@@ -1,0 +1,69 @@
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import type { JobDefinition } from '../../lib/domain/job-definition.js';
+import type { DecidedSpan } from '../../lib/domain/missed/undecided.js';
+import { SchedulerEvents } from '../../lib/events/scheduler-events.js';
+import type { SchedulerEvent } from '../../lib/events/scheduler-event.js';
+import { JobTimeline } from '../../lib/scheduling/job-timeline.js';
+import { Rewinding } from '../../lib/scheduling/rewinding.service.js';
+import { Timelines } from '../../lib/scheduling/timelines.js';
+import type { JobScheduleStore } from '../../lib/store/jobs/job-schedule.store.js';
+import type { StoredJob } from '../../lib/store/jobs/stored-job.js';
+import { aJob } from '../support/job.js';
+
+const at = (time: string) => Date.parse(`2026-03-10T${time}Z`);
+const own = (...times: string[]): DecidedSpan[] => times.map((time) => ({ from: at(time), until: at(time) }));
+
+let timelines: Timelines;
+let heard: SchedulerEvent[];
+let asked: string[];
+let whileAsked: () => void;
+beforeEach(() => {
+  timelines = new Timelines();
+  [heard, asked, whileAsked] = [[], [], () => {}];
+});
+
+/** A job that is decided here up to 10:05, and stored as decided up to 10:00. */
+async function rewinds(rows: DecidedSpan[], job: JobDefinition = aJob('job', '* * * * *'), stored = '10:00:00'): Promise<JobTimeline> {
+  timelines.set(new JobTimeline(job, at('10:05:00')));
+  const events = new SchedulerEvents();
+  events.subscribe((event) => heard.push(event));
+  const decided = async (jobs: readonly { name: string }[]) => {
+    asked.push(...jobs.map(({ name }) => name));
+    whileAsked();
+    return new Map(jobs.map(({ name }) => [name, rows]));
+  };
+  await new Rewinding(timelines, { decided } as unknown as JobScheduleStore, events).rewind([{ name: job.name, decidedUntil: at(stored) } as StoredJob]);
+  return timelines.get(job.name)!;
+}
+
+describe('a timeline that is ahead of the stored watermark', () => {
+  it('goes back to the first occurrence that has no row, which is due again', async () => {
+    const timeline = await rewinds(own('10:01:00', '10:02:00', '10:05:00'));
+    expect(timeline.dueAt).toBe(at('10:03:00'));
+    expect(heard).toMatchObject([{ type: 'job.rewound', jobName: 'job', from: new Date(at('10:03:00')), until: new Date(at('10:04:00')) }]);
+  });
+
+  it('stays where all have rows, of their own or in a gap', async () => {
+    const timeline = await rewinds([{ from: at('10:01:00'), until: at('10:03:00') }, ...own('10:04:00', '10:05:00')]);
+    expect(timeline.dueAt).toBe(at('10:06:00'));
+    expect(heard).toEqual([]);
+  });
+
+  it('that others have moved on beyond needs no look', async () => {
+    await rewinds([], aJob('job', '* * * * *'), '10:07:00');
+    expect(asked).toEqual([]);
+  });
+
+  it('of another schedule by now is not put back', async () => {
+    const next = new JobTimeline(aJob('job', '*/2 * * * *'), at('10:06:00'));
+    whileAsked = () => timelines.set(next);
+    expect(await rewinds([])).toBe(next);
+    expect(heard).toEqual([]);
+  });
+
+  it('of a job whose occurrences are delivered from outside has none to decide', async () => {
+    const job = aJob('job', '* * * * *');
+    await rewinds([], { ...job, schedule: Object.create(job.schedule, { isExternal: { value: true } }) });
+    expect(heard).toEqual([]);
+  });
+});
