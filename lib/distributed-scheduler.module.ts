@@ -1,4 +1,4 @@
-import { Logger, Module, type DynamicModule, type Provider } from '@nestjs/common';
+import { Module, type DynamicModule, type Provider } from '@nestjs/common';
 import { DiscoveryModule, ModulesContainer } from '@nestjs/core';
 import { schedulerMigrationsIn } from '../migrations/index.js';
 import { AlertsService } from './alerts/alerts.service.js';
@@ -52,6 +52,7 @@ import { PageWorkers } from './lifecycle/page-workers.js';
 import { Registrar } from './lifecycle/registrar.js';
 import { SchedulerLifecycle } from './lifecycle/scheduler.lifecycle.js';
 import { SingleModule } from './lifecycle/single-module.js';
+import { OwnLogger } from './logging/own-logger.js';
 import { SchedulerLogger } from './logging/scheduler-logger.js';
 import { CancelWatch } from './maintenance/cancel-watch.service.js';
 import { ClockWatchService } from './maintenance/clock-watch.service.js';
@@ -83,6 +84,7 @@ import { asyncOptionsProviders } from './options/async-options.js';
 import { resolveSchedulerOptions, type ResolvedSchedulerOptions } from './options/resolve-options.js';
 import type { DistributedSchedulerAsyncOptions, DistributedSchedulerOptions } from './options/scheduler-options.js';
 import { DatabaseTime } from './runtime/database-time.js';
+import { Registration } from './runtime/registration.js';
 import { createInstanceId } from './runtime/instance-id.js';
 import { BackfillService } from './scheduling/backfill.service.js';
 import { CatchUpService } from './scheduling/catch-up.service.js';
@@ -113,7 +115,7 @@ const OPTIONS_PROVIDERS: Provider[] = [
     inject: [SCHEDULER_OPTIONS, SingleModule],
     useFactory: async (options: ResolvedSchedulerOptions, single: SingleModule) => {
       await single.require();
-      const tell = (text: string) => (options.logging ? new Logger('DistributedScheduler').warn(text) : undefined);
+      const tell = (text: string) => (options.logging ? new OwnLogger().warn(text) : undefined);
       return SchedulerDatabase.open(options, schedulerMigrationsIn(options.schema), tell);
     },
   },
@@ -187,6 +189,7 @@ const SERVICES: Provider[] = [
   SchedulerLogger,
   SingleModule,
   HookOrder,
+  Registration,
   Registrar,
   Duties,
   Drain,
