@@ -1,4 +1,5 @@
 import type { MigrationInterface } from 'typeorm';
+import { checkDatabase } from './1796000000000-CheckDatabase.js';
 import { createJobActions } from './1796000000006-CreateJobActions.js';
 import { createJobAlerts } from './1796000000007-CreateJobAlerts.js';
 import { createJobPages } from './1796000000008-CreateJobPages.js';
@@ -17,7 +18,7 @@ export type MigrationClass = new () => MigrationInterface;
  * @default the schema of the data source that runs them, or `public`
  */
 export function schedulerMigrationsIn(schema?: string): MigrationClass[] {
-  const creations = [createJobSchedule, createJobRuns, createReceipts, createJobBackfills, createJobInstances, createJobActions, createJobAlerts, createJobPages];
+  const creations = [checkDatabase, createJobSchedule, createJobRuns, createReceipts, createJobBackfills, createJobInstances, createJobActions, createJobAlerts, createJobPages];
   return creations.map((create) => create(schema));
 }
 

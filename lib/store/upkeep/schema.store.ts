@@ -1,11 +1,14 @@
 import { MigrationExecutor } from 'typeorm';
+import { problemWithDatabase } from '../../../migrations/1796000000000-CheckDatabase.js';
 import { MissingTablesError } from '../../errors/missing-tables.error.js';
+import { UnfitDatabaseError } from '../../errors/unfit-database.error.js';
 import { UnreadableDatesError } from '../../errors/unreadable-dates.error.js';
+import { queryOn, type Queryable } from '../connection/query.js';
 import type { SchedulerDatabase } from '../scheduler-database.js';
 import { ensureSchema } from '../tables.js';
 import { inTransaction, lockName } from '../connection/transaction.js';
 
-const TABLES = ['job_schedule', 'job_runs', 'receipts', 'receipt_secret', 'job_backfills', 'job_instances', 'job_actions', 'job_flags', 'job_alerts'];
+const TABLES = ['job_schedule', 'job_runs', 'receipts', 'receipt_secret', 'job_backfills', 'job_instances', 'job_actions', 'job_flags', 'job_alerts', 'job_pages'];
 
 /** Creates the tables, or makes sure that somebody has. */
 export class SchemaStore {
@@ -17,6 +20,7 @@ export class SchemaStore {
    */
   async migrate(): Promise<void> {
     const { coordination, tables } = this.database;
+    await this.requireFit(coordination);
     await inTransaction(coordination, async (query, queryRunner) => {
       await lockName(query, `nestjs-distributed-cron:migrate:${tables.schema}`);
       await ensureSchema(queryRunner, tables.schema);
@@ -26,11 +30,15 @@ export class SchemaStore {
     });
   }
 
-  /** @throws MissingTablesError that names what is missing, UnreadableDatesError where the server writes dates its own way */
+  /**
+   * @throws MissingTablesError that names what is missing, UnfitDatabaseError that names what is somebody else's,
+   * UnreadableDatesError where the server writes dates its own way
+   */
   async verify(): Promise<void> {
     const { coordination, tables } = this.database;
     const [{ style }] = (await coordination.query(`select current_setting('DateStyle') as style`)) as [{ style: string }];
     if (!style.startsWith('ISO')) throw new UnreadableDatesError(style);
+    await this.requireFit(coordination);
     const missing: { name: string }[] = await coordination.query(
       `select name
        from   unnest($1::text[], $2::text[]) as wanted (name, qualified)
@@ -38,5 +46,9 @@ export class SchemaStore {
       [TABLES, TABLES.map((name) => tables.qualify(name))],
     );
     if (missing.length > 0) throw new MissingTablesError(tables.schema, missing.map((table) => table.name));
+  }
+  private async requireFit(target: Queryable): Promise<void> {
+    const problem = await problemWithDatabase(queryOn(target), this.database.tables.schema);
+    if (problem !== null) throw new UnfitDatabaseError(problem);
   }
 }
