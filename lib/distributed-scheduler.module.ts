@@ -86,10 +86,12 @@ import type { DistributedSchedulerAsyncOptions, DistributedSchedulerOptions } fr
 import { DatabaseTime } from './runtime/database-time.js';
 import { Registration } from './runtime/registration.js';
 import { createInstanceId } from './runtime/instance-id.js';
+import { rootPackageName } from './runtime/root-package.js';
 import { BackfillService } from './scheduling/backfill.service.js';
 import { CatchUpService } from './scheduling/catch-up.service.js';
 import { ClaimOrder } from './scheduling/claim-order.js';
 import { FollowedSchedules } from './scheduling/followed-schedules.js';
+import { OtherInstances } from './scheduling/other-instances.service.js';
 import { OwnPresence } from './scheduling/own-presence.service.js';
 import { ScheduleFollower } from './scheduling/schedule-follower.service.js';
 import { TickerService } from './scheduling/ticker.service.js';
@@ -107,7 +109,7 @@ const OPTIONS_PROVIDERS: Provider[] = [
     provide: SCHEDULER_OPTIONS,
     inject: [SCHEDULER_OPTIONS_INPUT],
     useFactory: (given: DistributedSchedulerOptions | undefined) =>
-      resolveSchedulerOptions(given, { env: process.env, embeddedInstalled: isEmbeddedPostgresInstalled() }),
+      resolveSchedulerOptions(given, { env: process.env, embeddedInstalled: isEmbeddedPostgresInstalled(), packageName: rootPackageName() }),
   },
   { provide: INSTANCE_ID, useFactory: createInstanceId },
   {
@@ -170,6 +172,7 @@ const SERVICES: Provider[] = [
   WaitingRuns,
   WatermarkService,
   OwnPresence,
+  OtherInstances,
   FollowedSchedules,
   ScheduleFollower,
   UnregisteredJobs,

@@ -7,6 +7,7 @@ import { createJobInstances } from './1796000000005-CreateJobInstances.js';
 import { createJobRuns } from './1796000000002-CreateJobRuns.js';
 import { createJobSchedule } from './1796000000001-CreateJobSchedule.js';
 import { createReceipts } from './1796000000003-CreateReceipts.js';
+import { describeInstances } from './1796000000021-DescribeInstances.js';
 import { createJobBackfills } from './1796000000004-CreateJobBackfills.js';
 
 /** What `migrations` of a TypeORM data source takes. */
@@ -18,7 +19,7 @@ export type MigrationClass = new () => MigrationInterface;
  * @default the schema of the data source that runs them, or `public`
  */
 export function schedulerMigrationsIn(schema?: string): MigrationClass[] {
-  const creations = [checkDatabase, createJobSchedule, createJobRuns, createReceipts, createJobBackfills, createJobInstances, createJobActions, createJobAlerts, createJobPages];
+  const creations = [checkDatabase, createJobSchedule, createJobRuns, createReceipts, createJobBackfills, createJobInstances, createJobActions, createJobAlerts, createJobPages, describeInstances];
   return creations.map((create) => create(schema));
 }
 

@@ -129,8 +129,6 @@ export class Duties {
       case 'run.missed':
         this.reaper.wake();
         return this.ticker.runEnded();
-      case 'job.outdated':
-        return this.follower.lookAt(event.jobName);
       case 'job.scheduled':
         this.reaper.lookAtNextPoll();
         return this.ticker.wake();

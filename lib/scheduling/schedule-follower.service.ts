@@ -11,6 +11,7 @@ import { TakeOverStore } from '../store/jobs/take-over.store.js';
 import { BackfillService } from './backfill.service.js';
 import { ClaimOrder } from './claim-order.js';
 import { FollowedSchedules } from './followed-schedules.js';
+import { OtherInstances } from './other-instances.service.js';
 import { OwnPresence } from './own-presence.service.js';
 import { PollPace } from './poll-pace.js';
 import { UnregisteredJobs } from './unregistered-jobs.service.js';
@@ -35,6 +36,7 @@ export class ScheduleFollower {
     private readonly schedules: JobScheduleStore,
     private readonly takeOvers: TakeOverStore,
     private readonly unregistered: UnregisteredJobs,
+    private readonly others: OtherInstances,
     private readonly backfills: BackfillService,
     private readonly cancellations: Cancellations,
     private readonly order: ClaimOrder,
@@ -47,6 +49,7 @@ export class ScheduleFollower {
       maxRetryMs: pace.usualMs,
       ...loopListener(events, 'schedules'),
     });
+    events.of('job.outdated').subscribe(({ jobName }) => this.lookAt(jobName));
   }
 
   /** Writes what the code declares, and starts each job's timeline where its occurrences are decided. */
@@ -59,10 +62,12 @@ export class ScheduleFollower {
     if (othersMayBeBack) this.presence.giveOthersTime();
     else if (takesPart) await this.takeOver();
     this.followed.started();
+    if (takesPart) await this.others.look();
   }
 
   start(): void {
-    this.loop.start(this.pace.usualMs);
+    // What was changed between the registration and now, such as in an onModuleInit, is followed at once.
+    this.loop.start(this.doubtful.size > 0 ? 0 : this.pace.usualMs);
   }
 
   async stop(): Promise<void> {
@@ -80,7 +85,7 @@ export class ScheduleFollower {
   }
 
   /** The job was seen to be another by now. */
-  lookAt(jobName: string): void {
+  private lookAt(jobName: string): void {
     this.doubtful.add(jobName);
     this.loop.wake();
   }
@@ -101,6 +106,7 @@ export class ScheduleFollower {
     const there = company.join(' ');
     await this.takeOverFrom(there);
     await this.unregistered.look(there);
+    if (this.presence.takesPart) await this.others.lookWhenChanged(there);
     return this.pace.changesMs;
   }
 

@@ -201,7 +201,7 @@ describe('what a provider asks of the scheduler in its onModuleInit', () => {
         done.push(await this.scheduler.runNow('seldom', { by: 'ada' }));
       }
     }
-    const app = await startApp(own, { providers: [Setup] });
+    const app = await startApp(own, { providers: [Setup] }, { pollInterval: '1h' });
     expect(done).toEqual([['acme', 'seldom'], { jobName: 'seldom', fireTime: expect.any(Date) }]);
     await nextRun(app, 'acme');
   });

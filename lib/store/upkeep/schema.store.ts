@@ -10,6 +10,9 @@ import { inTransaction, lockName } from '../connection/transaction.js';
 
 const TABLES = ['job_schedule', 'job_runs', 'receipts', 'receipt_secret', 'job_backfills', 'job_instances', 'job_actions', 'job_flags', 'job_alerts', 'job_pages'];
 
+/** Columns that a later migration has added. */
+const COLUMNS = [['job_instances', 'application'], ['job_instances', 'zones']] as const;
+
 /** Creates the tables, or makes sure that somebody has. */
 export class SchemaStore {
   constructor(private readonly database: SchedulerDatabase) {}
@@ -45,6 +48,18 @@ export class SchemaStore {
        where  to_regclass(qualified) is null`,
       [TABLES, TABLES.map((name) => tables.qualify(name))],
     );
+    const lacking: { name: string }[] = await coordination.query(
+      `select wanted.table_name || '.' || wanted.column_name as name
+       from   unnest($1::text[], $2::text[], $3::text[]) as wanted (table_name, qualified, column_name)
+       where  not exists (
+                select from pg_attribute
+                where  attrelid = to_regclass(qualified)
+                and    attname = column_name
+                and    not attisdropped)
+       and    to_regclass(qualified) is not null`,
+      [COLUMNS.map(([table]) => table), COLUMNS.map(([table]) => tables.qualify(table)), COLUMNS.map(([, column]) => column)],
+    );
+    missing.push(...lacking);
     if (missing.length > 0) throw new MissingTablesError(tables.schema, missing.map((table) => table.name));
   }
   private async requireFit(target: Queryable): Promise<void> {
