@@ -5,7 +5,11 @@ import { differingZones, zoneRules, type RulesOfZones } from '../domain/schedule
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { DatabaseTime } from '../runtime/database-time.js';
+import { monotonicNow } from '../runtime/monotonic.js';
 import { InstanceFactsStore, type OtherInstance } from '../store/jobs/instance-facts.store.js';
+
+/** An instance that is silent for so long, in milliseconds, is of a release that says nothing. */
+const HAS_SAID_AFTER_MS = 60_000;
 
 /**
  * Tells of live instances that cannot be replicas of this one, although they take part with it: those of another application
@@ -15,6 +19,10 @@ import { InstanceFactsStore, type OtherInstance } from '../store/jobs/instance-f
 export class OtherInstances {
   private readonly told = new Set<string>();
   private lookedAt = '';
+  /** Monotonic time. */
+  private lookUntil = 0;
+  /** Of the others that were there, one had not said yet what it is. */
+  private someAreSilent = false;
 
   constructor(
     @Inject(SCHEDULER_OPTIONS) private readonly options: ResolvedSchedulerOptions,
@@ -25,9 +33,14 @@ export class OtherInstances {
     private readonly events: SchedulerEvents,
   ) {}
 
-  /** Looks when the instances are others than before. @param company changes with each instance that comes or goes */
+  /**
+   * Looks when the instances are others than before, and again as long as one of them has just started: it is there a moment
+   * before it says what it is.
+   * @param company changes with each instance that comes or goes
+   */
   async lookWhenChanged(company: string): Promise<void> {
-    if (company === this.lookedAt) return;
+    if (company !== this.lookedAt) this.lookUntil = monotonicNow() + HAS_SAID_AFTER_MS;
+    else if (!this.someAreSilent || monotonicNow() > this.lookUntil) return;
     await this.look();
     this.lookedAt = company;
   }
@@ -39,7 +52,9 @@ export class OtherInstances {
     const { tz = null, icu = null } = process.versions as Partial<Record<string, string>>;
     const zones = this.zones();
     const names = { jobs: jobs.map(({ definition }) => definition.name), handlers: [...handlers.keys()] };
-    for (const other of await this.store.exchange(this.instanceId, { application, tz, icu, zones }, names)) {
+    const others = await this.store.exchange(this.instanceId, { application, tz, icu, zones }, names);
+    this.someAreSilent = others.some((other) => other.zones === null);
+    for (const other of others) {
       this.compareJobs(other);
       this.compareZones(other, zones, tz);
     }
