@@ -1,4 +1,4 @@
-import { Logger, Module, type DynamicModule, type Provider } from '@nestjs/common';
+import { Module, type DynamicModule, type Provider } from '@nestjs/common';
 import { DiscoveryModule, ModulesContainer } from '@nestjs/core';
 import { schedulerMigrationsIn } from '../migrations/index.js';
 import { AlertsService } from './alerts/alerts.service.js';
@@ -52,6 +52,7 @@ import { PageWorkers } from './lifecycle/page-workers.js';
 import { Registrar } from './lifecycle/registrar.js';
 import { SchedulerLifecycle } from './lifecycle/scheduler.lifecycle.js';
 import { SingleModule } from './lifecycle/single-module.js';
+import { OwnLogger } from './logging/own-logger.js';
 import { SchedulerLogger } from './logging/scheduler-logger.js';
 import { CancelWatch } from './maintenance/cancel-watch.service.js';
 import { ClockWatchService } from './maintenance/clock-watch.service.js';
@@ -83,11 +84,14 @@ import { asyncOptionsProviders } from './options/async-options.js';
 import { resolveSchedulerOptions, type ResolvedSchedulerOptions } from './options/resolve-options.js';
 import type { DistributedSchedulerAsyncOptions, DistributedSchedulerOptions } from './options/scheduler-options.js';
 import { DatabaseTime } from './runtime/database-time.js';
+import { Registration } from './runtime/registration.js';
 import { createInstanceId } from './runtime/instance-id.js';
+import { rootPackageName } from './runtime/root-package.js';
 import { BackfillService } from './scheduling/backfill.service.js';
 import { CatchUpService } from './scheduling/catch-up.service.js';
 import { ClaimOrder } from './scheduling/claim-order.js';
 import { FollowedSchedules } from './scheduling/followed-schedules.js';
+import { OtherInstances } from './scheduling/other-instances.service.js';
 import { OwnPresence } from './scheduling/own-presence.service.js';
 import { Rewinding } from './scheduling/rewinding.service.js';
 import { ScheduleFollower } from './scheduling/schedule-follower.service.js';
@@ -106,7 +110,7 @@ const OPTIONS_PROVIDERS: Provider[] = [
     provide: SCHEDULER_OPTIONS,
     inject: [SCHEDULER_OPTIONS_INPUT],
     useFactory: (given: DistributedSchedulerOptions | undefined) =>
-      resolveSchedulerOptions(given, { env: process.env, embeddedInstalled: isEmbeddedPostgresInstalled() }),
+      resolveSchedulerOptions(given, { env: process.env, embeddedInstalled: isEmbeddedPostgresInstalled(), packageName: rootPackageName() }),
   },
   { provide: INSTANCE_ID, useFactory: createInstanceId },
   {
@@ -114,7 +118,7 @@ const OPTIONS_PROVIDERS: Provider[] = [
     inject: [SCHEDULER_OPTIONS, SingleModule],
     useFactory: async (options: ResolvedSchedulerOptions, single: SingleModule) => {
       await single.require();
-      const tell = (text: string) => (options.logging ? new Logger('DistributedScheduler').warn(text) : undefined);
+      const tell = (text: string) => (options.logging ? new OwnLogger().warn(text) : undefined);
       return SchedulerDatabase.open(options, schedulerMigrationsIn(options.schema), tell);
     },
   },
@@ -169,6 +173,7 @@ const SERVICES: Provider[] = [
   WaitingRuns,
   WatermarkService,
   OwnPresence,
+  OtherInstances,
   FollowedSchedules,
   Rewinding,
   ScheduleFollower,
@@ -189,6 +194,7 @@ const SERVICES: Provider[] = [
   SchedulerLogger,
   SingleModule,
   HookOrder,
+  Registration,
   Registrar,
   Duties,
   Drain,

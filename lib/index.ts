@@ -137,5 +137,7 @@ export { TimeoutError } from './errors/timeout.error.js';
 export { UnknownBackfillError } from './errors/unknown-backfill.error.js';
 export { UnknownJobError } from './errors/unknown-job.error.js';
 export { UnknownRunError } from './errors/unknown-run.error.js';
+export { TooEarlyError } from './errors/too-early.error.js';
+export { UnfitDatabaseError } from './errors/unfit-database.error.js';
 export { UnreadableDatesError } from './errors/unreadable-dates.error.js';
 export { UnusableDatabaseError } from './errors/unusable-database.error.js';

@@ -74,6 +74,20 @@ export const createRules = migration('CreateRules1796000000009', {
       select trigger in ('backfill', 'manual')
     $$`,
 
+    // What a run keeps of its attempts: the first and the last 20. On the first, leftOut says how many between them are not kept.
+    `create or replace function @schema.earlier_attempts_with_1(list jsonb, attempt jsonb) returns jsonb language sql immutable as $$
+      select case
+        when jsonb_typeof(list) is distinct from 'array' then jsonb_build_array(attempt)
+        when jsonb_array_length(list) <= 20 then list || jsonb_build_array(attempt)
+        else jsonb_build_array((list -> 0) || jsonb_build_object(
+               'leftOut', coalesce((list -> 0 ->> 'leftOut')::integer, 0) + jsonb_array_length(list) - 20))
+          || (select jsonb_agg(each.value order by each.position)
+              from   jsonb_array_elements(list) with ordinality as each (value, position)
+              where  each.position > jsonb_array_length(list) - 19)
+          || jsonb_build_array(attempt)
+      end
+    $$`,
+
     // No attempt is left to the run: those that were handed back do not count.
     `create or replace function @schema.run_is_used_up_1(attempt integer, releases integer, max_attempts integer) returns boolean
     language sql immutable as $$
@@ -81,6 +95,7 @@ export const createRules = migration('CreateRules1796000000009', {
     $$`,
   ],
   down: [
+    `drop function if exists @schema.earlier_attempts_with_1`,
     `drop function if exists @schema.run_is_used_up_1`,
     `drop function if exists @schema.run_is_asked_for_1`,
     `drop function if exists @schema.run_is_under_way_1`,

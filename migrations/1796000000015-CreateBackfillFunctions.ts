@@ -86,7 +86,7 @@ export const createBackfillFunctions = migration('CreateBackfillFunctions1796000
                pages = case when run_died_of_pages_1(run.status, run.pages) then run.pages end,
                gap_from = case when one.heir is null and one.rest > 0 then run.gap_from end,
                gap_count = case when one.heir is null and one.rest > 0 then one.rest + 1 end,
-               earlier_attempts = run.earlier_attempts || jsonb_build_object(
+               earlier_attempts = earlier_attempts_with_1(run.earlier_attempts, jsonb_build_object(
                  'attempt', run.attempt,
                  'claimedBy', run.claimed_by,
                  'startedAt', run.started_at,
@@ -95,7 +95,7 @@ export const createBackfillFunctions = migration('CreateBackfillFunctions1796000
                  'error', run.error,
                  'reason', run.reason,
                  'trigger', run.trigger,
-                 'pages', run.pages)
+                 'pages', run.pages))
         where  run.job_name = its_job
         and    run.fire_time = one.fire_time
         and    run.status = one.status

@@ -1,3 +1,4 @@
+import { checkDatabase } from './1796000000000-CheckDatabase.js';
 import { createJobActions } from './1796000000006-CreateJobActions.js';
 import { createJobAlerts } from './1796000000007-CreateJobAlerts.js';
 import { createJobPages } from './1796000000008-CreateJobPages.js';
@@ -5,6 +6,7 @@ import { createJobInstances } from './1796000000005-CreateJobInstances.js';
 import { createJobRuns } from './1796000000002-CreateJobRuns.js';
 import { createJobSchedule } from './1796000000001-CreateJobSchedule.js';
 import { createReceipts } from './1796000000003-CreateReceipts.js';
+import { describeInstances } from './1796000000021-DescribeInstances.js';
 import { createJobBackfills } from './1796000000004-CreateJobBackfills.js';
 import { createOperatorFunctions } from './1796000000013-CreateOperatorFunctions.js';
 import { createReceiptFunctions } from './1796000000011-CreateReceiptFunctions.js';
@@ -25,6 +27,7 @@ export type { MigrationClass };
  */
 export function schedulerMigrationsIn(schema?: string): MigrationClass[] {
   const creations = [
+    checkDatabase,
     createJobSchedule,
     createJobRuns,
     createReceipts,
@@ -41,6 +44,7 @@ export function schedulerMigrationsIn(schema?: string): MigrationClass[] {
     createScheduleFunctions,
     createBackfillFunctions,
     createUpkeepFunctions,
+    describeInstances,
   ];
   return creations.map((create) => create(schema));
 }

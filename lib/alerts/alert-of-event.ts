@@ -27,7 +27,7 @@ export function alertOf(event: SchedulerEvent): Alert | null {
 
 /** Facts that every replica tells: one of them is enough. */
 export function isToldByAll({ kind }: Alert): boolean {
-  return kind === 'job.unregistered';
+  return kind === 'job.unregistered' || kind === 'jobs.shared' || kind === 'zones.differ';
 }
 
 /** In place of what was held back. */
@@ -57,6 +57,11 @@ function judge(event: SchedulerEvent): Judgement | null {
       return { kind: event.type, about: event.jobName };
     case 'job.unregistered':
       return { kind: event.type, about: event.jobs.map(({ jobName }) => jobName).join(', ') };
+    case 'jobs.shared':
+      // The same fact for both.
+      return { kind: event.type, about: [[event.application, event.other].sort(), event.jobs, event.handlers].flat(2).join(', ') };
+    case 'zones.differ':
+      return { kind: event.type, about: [[event.tz, event.otherTz].map(String).sort(), event.zones].flat(2).join(', ') };
     case 'clock.skewed':
       return { kind: event.type, about: `${event.skewMs < 0 ? 'behind' : 'ahead'} by ${Math.floor(Math.log2(Math.abs(event.skewMs) / event.maxMs))}` };
     case 'partitions.ending':

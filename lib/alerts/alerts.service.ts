@@ -1,9 +1,10 @@
-import { Inject, Injectable, Logger } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
 import type { Alert, AlertSink } from '../domain/alert.js';
 import { admit, closeWindows, nextClosing, OPEN_GATE, type AlertGate, type AlertRules } from '../domain/alert-gate.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
+import { OwnLogger } from '../logging/own-logger.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { monotonicNow } from '../runtime/monotonic.js';
 import { ToldStore } from '../store/jobs/told.store.js';
@@ -97,6 +98,6 @@ export class AlertsService {
   }
 
   private warn(text: string): void {
-    if (this.options.logging) new Logger('DistributedScheduler').warn(text);
+    if (this.options.logging) new OwnLogger().warn(text);
   }
 }

@@ -1,7 +1,10 @@
+import { isGeneratorFunction } from 'node:util/types';
 import { Injectable } from '@nestjs/common';
-import { DiscoveryService } from '@nestjs/core';
+import { DiscoveryService, ModulesContainer } from '@nestjs/core';
+import { STATIC_CONTEXT } from '@nestjs/core/injector/constants.js';
 import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js';
 import { declarationsOn } from './distributed-cron.decorator.js';
+import { markDiscovered } from './undiscovered-jobs.js';
 
 /** A decorated method of a class that Nest provides. */
 export interface DecoratedMethod<Declaration> {
@@ -16,7 +19,15 @@ export interface DecoratedMethod<Declaration> {
 /** Finds what decorators of this library declare on the classes of the application. */
 @Injectable()
 export class DecoratedMethods {
-  constructor(private readonly discovery: DiscoveryService) {}
+  constructor(
+    private readonly discovery: DiscoveryService,
+    private readonly modules: ModulesContainer,
+  ) {}
+
+  /** False while Nest is still making instances: what is found then could not be called. */
+  areMade(key: string): boolean {
+    return this.find(key).every(({ wrapper }) => wrapper.isTransient || !wrapper.isDependencyTreeStatic() || wrapper.getInstanceByContextId(STATIC_CONTEXT).isResolved);
+  }
 
   /**
    * A class is looked at once, however often it is provided: in two modules, under an alias, under a second token.
@@ -29,6 +40,7 @@ export class DecoratedMethods {
       const prototype = prototypeOf(wrapper);
       if (!prototype || seen.has(prototype)) return [];
       seen.add(prototype);
+      markDiscovered(this.modules, prototype);
       return decoratedMethods<Declaration>(prototype, key).map((found) => ({ wrapper, className: prototype.constructor.name, prototype, ...found }));
     });
   }
@@ -48,6 +60,12 @@ export function bySharedDeclarations<Declaration>(methods: readonly DecoratedMet
 /** Of two methods with the same declarations: true when the first has them by inheritance from the other's class. */
 export function inherits(method: DecoratedMethod<unknown>, other: DecoratedMethod<unknown>): boolean {
   return Object.prototype.isPrototypeOf.call(other.prototype, method.prototype);
+}
+
+/** To call a generator runs nothing of it: its run would be done at once. */
+export function problemsOfGenerator({ className, methodName, prototype }: DecoratedMethod<unknown>): string[] {
+  if (!isGeneratorFunction((prototype as Record<string, unknown>)[methodName])) return [];
+  return [`${className}.${methodName}: it is a generator (function*), which runs nothing when it is called: make it a plain or async method, and iterate inside it.`];
 }
 
 /** A scoped provider has no instance before its first request, so its class is asked; a factory's product has only itself. */

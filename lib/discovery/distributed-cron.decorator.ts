@@ -2,6 +2,7 @@ import 'reflect-metadata';
 import { CRON_METADATA, HANDLER_METADATA } from '../distributed-scheduler.tokens.js';
 import { InvalidDecorationError } from '../errors/invalid-decoration.error.js';
 import type { DistributedCronOptions } from '../options/job-options.js';
+import { warnUnlessDiscovered } from './undiscovered-jobs.js';
 
 /** One `@DistributedCron` on one method. */
 export interface CronDeclaration {
@@ -49,6 +50,7 @@ export function declaring(decorator: string, key: string, declaration: unknown):
     // Decorators run from the bottom up; the list reads from the top down.
     declared.set(methodName, [declaration, ...(declared.get(methodName) ?? [])]);
     Reflect.defineMetadata(key, declared, target);
+    warnUnlessDiscovered(target);
   };
 }
 

@@ -6,6 +6,7 @@ import type { ContextId } from '@nestjs/core';
 import { CRON_ARGUMENTS_METADATA } from '../distributed-scheduler.tokens.js';
 import type { CronRun } from '../domain/runs/cron-run.js';
 import type { Page } from '../domain/effects/page.js';
+import { GeneratorReturnedError } from '../errors/generator-returned.error.js';
 import { RUN_PARAMETER, withArguments, type HandlerParameter } from './handler-parameters.js';
 import { HandlerContexts } from './handler-contexts.js';
 
@@ -61,7 +62,7 @@ export class HandlerFactory {
 
   private bind(instance: object, methodName: string, parameters: readonly HandlerParameter[], contextId?: ContextId, inquirerId?: string): Handler {
     const method = (instance as Record<string, (...args: unknown[]) => unknown>)[methodName]!;
-    return withArguments(instance, methodName, parameters, () =>
+    const handler: Handler = withArguments(instance, methodName, parameters, () =>
       this.contexts.for(instance).create<Record<string, never>, CronContextType>(
         instance,
         method,
@@ -74,5 +75,18 @@ export class HandlerFactory {
         'cron',
       ),
     );
+    return async (run, page) => {
+      const returned = await handler(run, page);
+      if (isGenerator(returned)) throw new GeneratorReturnedError(`${instance.constructor.name}.${methodName}`);
+      return returned;
+    };
   }
+}
+
+/** Also what a compiler makes of one; an iterator of a list or a map has no `throw`. */
+function isGenerator(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  const { next, throw: interrupt, return: end } = value as Partial<Generator>;
+  const iterable = Symbol.iterator in value || Symbol.asyncIterator in value;
+  return iterable && [next, interrupt, end].every((method) => typeof method === 'function');
 }

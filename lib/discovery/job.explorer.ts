@@ -1,5 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { CRON_METADATA, HANDLER_METADATA, SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
+import { CRON_METADATA, HANDLER_METADATA, PAGE_METADATA, SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
 import type { JobDefinition } from '../domain/job-definition.js';
 import { InvalidJobsError } from '../errors/invalid-jobs.error.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
@@ -9,7 +9,7 @@ import { resolveJob } from '../options/resolve-job.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { problemsOfRetention } from '../options/retention.js';
 import { problemsOfGroups } from './concurrency-groups.js';
-import { bySharedDeclarations, DecoratedMethods, inherits, type DecoratedMethod } from './decorated-methods.js';
+import { bySharedDeclarations, DecoratedMethods, inherits, problemsOfGenerator, type DecoratedMethod } from './decorated-methods.js';
 import type { CronDeclaration } from './distributed-cron.decorator.js';
 import { HandlerFactory } from './handler.factory.js';
 import { PageExplorer } from './page.explorer.js';
@@ -28,6 +28,11 @@ export class JobExplorer {
     private readonly pages: PageExplorer,
     @Inject(SCHEDULER_OPTIONS) private readonly options: ResolvedSchedulerOptions,
   ) {}
+
+  /** Whether there are instances of all that it would find. */
+  get mayExplore(): boolean {
+    return [CRON_METADATA, HANDLER_METADATA, PAGE_METADATA].every((key) => this.methods.areMade(key));
+  }
 
   /** @throws InvalidJobsError that names every class, method and job with a problem */
   explore(): Declarations {
@@ -53,6 +58,7 @@ export class JobExplorer {
         problems.push(inheritance(method, base));
         continue;
       }
+      problems.push(...problemsOfGenerator(method));
       // Also of what cannot be read otherwise: two problems are found at once.
       for (const name of method.declarations.flatMap((declaration) => namesGiven(method, declaration))) {
         const other = declared.get(name);
@@ -85,6 +91,7 @@ export class JobExplorer {
     const handlers = new Map<string, RunTimeHandler>();
     for (const method of this.methods.find<unknown>(HANDLER_METADATA)) {
       const declaredBy = placeOf(method);
+      problems.push(...problemsOfGenerator(method));
       for (const given of method.declarations) {
         const reading = handlerName(given);
         if ('problem' in reading) {

@@ -5,6 +5,7 @@ import { UnknownJobError } from '../errors/unknown-job.error.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { readChanges, resolveRunTimeJob, type RunTimeJob } from '../options/run-time-job.js';
+import { AfterRegistration } from '../runtime/registration.js';
 import { JobInstanceStore } from '../store/jobs/job-instance.store.js';
 import { RunTimeJobStore, type Found } from '../store/jobs/run-time-job.store.js';
 import { followedHere } from './followed-here.js';
@@ -19,6 +20,7 @@ const FOLLOW_WITHIN_MS = 2_000;
  * such a job alone.
  */
 @Injectable()
+@AfterRegistration()
 export class JobRegistry {
   /** Between the start of the scheduler here and its end; never with `enabled: false`. */
   private takesPart = false;

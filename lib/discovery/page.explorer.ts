@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { PAGE_METADATA } from '../distributed-scheduler.tokens.js';
 import { nearestTo } from '../domain/unknown-option.js';
 import { readPageOptions } from '../options/page-options.js';
-import { DecoratedMethods, type DecoratedMethod } from './decorated-methods.js';
+import { DecoratedMethods, problemsOfGenerator, type DecoratedMethod } from './decorated-methods.js';
 import type { PageDeclaration } from './distributed-cron-page.decorator.js';
 import { PAGE_PARAMETER, RUN_PARAMETER } from './handler-parameters.js';
 import { HandlerFactory } from './handler.factory.js';
@@ -23,6 +23,7 @@ export class PageExplorer {
     const found = new Map<string, PageHandler>();
     for (const method of this.methods.find<PageDeclaration>(PAGE_METADATA)) {
       const declaredBy = `${method.className}.${method.methodName}`;
+      problems.push(...problemsOfGenerator(method));
       for (const { jobName, options } of method.declarations) {
         const job = byName.get(jobName);
         if (!job) {

@@ -1,5 +1,5 @@
-import { Logger } from '@nestjs/common';
 import { Observable, Subscriber, type Observer, type Operator, type Subscription } from 'rxjs';
+import { OwnLogger } from '../logging/own-logger.js';
 
 type Next<Value> = (value: Value) => void;
 
@@ -48,5 +48,5 @@ function guard(listen: () => unknown): void {
 }
 
 function report(error: unknown): void {
-  new Logger('SchedulerEvents').error('A listener of SchedulerEvents threw', error instanceof Error ? error.stack : String(error));
+  new OwnLogger('SchedulerEvents').error('A listener of SchedulerEvents threw', error instanceof Error ? error.stack : String(error));
 }

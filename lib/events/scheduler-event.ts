@@ -131,6 +131,16 @@ export type SchedulerFact =
    * the first and the last of them. They are decided again.
    */
   | { readonly type: 'job.rewound'; readonly jobName: string; readonly from: Date; readonly until: Date }
+  /**
+   * A live instance of another application declares jobs or handlers of the same names: each occurrence runs in one of the two.
+   * Told once for each application and what is shared.
+   */
+  | { readonly type: 'jobs.shared'; readonly application: string; readonly other: string; readonly jobs: readonly string[]; readonly handlers: readonly string[] }
+  /**
+   * By the time-zone data of the live instance `other` the clocks of zones that jobs are in here change otherwise, this year or
+   * the next. `tz` is the version of the data here, null where it is unknown.
+   */
+  | { readonly type: 'zones.differ'; readonly zones: readonly string[]; readonly tz: string | null; readonly other: string; readonly otherTz: string | null }
   /** A job was seen to have changed: this instance looks for how. */
   | { readonly type: 'job.outdated'; readonly jobName: string }
   /** An operator asked for it on this instance; `willRun` of `occurrences` are to be run. */

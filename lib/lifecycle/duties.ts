@@ -129,8 +129,6 @@ export class Duties {
       case 'run.missed':
         this.reaper.wake();
         return this.ticker.runEnded();
-      case 'job.outdated':
-        return this.follower.lookAt(event.jobName);
       case 'job.scheduled':
       case 'job.rewound':
         this.reaper.lookAtNextPoll();

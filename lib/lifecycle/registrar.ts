@@ -23,6 +23,11 @@ export class Registrar {
     private readonly logger: SchedulerLogger,
   ) {}
 
+  /** False while Nest is still making instances. */
+  get mayGather(): boolean {
+    return this.explorer.mayExplore;
+  }
+
   /** Finds everything that is wrong with the code, before the database is touched. */
   gather(): void {
     this.known.declare(this.explorer.explore());

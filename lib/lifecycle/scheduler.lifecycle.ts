@@ -8,6 +8,7 @@ import { InFlightRuns } from '../execution/in-flight-runs.js';
 import { SchedulerLogger } from '../logging/scheduler-logger.js';
 import { DatabaseWatch } from '../maintenance/database-watch.service.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
+import { Registration } from '../runtime/registration.js';
 import { OwnPresence } from '../scheduling/own-presence.service.js';
 import { abandonConnections } from '../store/connection/data-sources.js';
 import { inWords, withPatience, type Patience } from '../store/connection/patience.js';
@@ -31,6 +32,7 @@ const ALERT_WITHIN_MS = 2_000;
 /** Brings the scheduler up when the application starts, and down when it closes, in the order that loses nothing. */
 @Injectable()
 export class SchedulerLifecycle implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy {
+  private registered: Promise<void> | null = null;
   private starting: Promise<unknown> | null = null;
   private started = false;
   private closed = false;
@@ -53,11 +55,19 @@ export class SchedulerLifecycle implements OnModuleInit, OnApplicationBootstrap,
     private readonly databaseWatch: DatabaseWatch,
     private readonly alerts: AlertsService,
     private readonly keys: IdempotencyKeys,
-  ) {}
+    registration: Registration,
+  ) {
+    registration.startsWith(() => (this.registered || registrar.mayGather ? this.registering() : null));
+  }
 
   /** Everything that is wrong with the code or the database is found here, before anything runs. */
   async onModuleInit(): Promise<void> {
-    await this.closingOnFailure(async () => {
+    await this.registering();
+  }
+
+  /** Once: here, or before, where another provider's `onModuleInit` asks for something. */
+  private registering(): Promise<void> {
+    this.registered ??= this.closingOnFailure(async () => {
       this.registrar.gather();
       this.logger.listen();
       this.databaseWatch.listen();
@@ -71,6 +81,7 @@ export class SchedulerLifecycle implements OnModuleInit, OnApplicationBootstrap,
       }
       await withPatience(this.patience, () => this.register());
     });
+    return this.registered;
   }
 
   private async register(): Promise<void> {

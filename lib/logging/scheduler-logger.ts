@@ -1,10 +1,11 @@
-import { Inject, Injectable, Logger } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
 import type { JobDefinition } from '../domain/job-definition.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { clockChangeLine, clockChangesSummary, implicitLine, jobLine, overLine } from './job-wording.js';
 import type { LogLine } from './log-line.js';
+import { OwnLogger } from './own-logger.js';
 import { wordingOf } from './wording.js';
 
 const A_YEAR_MS = 365 * 86_400_000;
@@ -15,7 +16,7 @@ const MOST_JOBS_TOLD = 20;
 /** Writes what happens to Nest's Logger. */
 @Injectable()
 export class SchedulerLogger {
-  private readonly logger = new Logger('DistributedScheduler');
+  private readonly logger = new OwnLogger();
 
   constructor(
     @Inject(SCHEDULER_OPTIONS) private readonly options: ResolvedSchedulerOptions,
@@ -73,6 +74,6 @@ export class SchedulerLogger {
 
   private write({ level, text, stack }: LogLine): void {
     if (level === 'error') this.logger.error(text, stack);
-    else this.logger[level](stack ? `${text}\n${stack}` : text);
+    else this.logger.write(level, stack ? `${text}\n${stack}` : text);
   }
 }

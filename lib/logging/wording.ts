@@ -4,6 +4,7 @@ import type { RunKey } from '../domain/runs/run.js';
 import type { StoredError } from '../domain/runs/stored-error.js';
 import type { BackfillFacts, EventOf, SchedulerEvent } from '../events/scheduler-event.js';
 import { heldLine, missedLine } from './hold-wording.js';
+import { differingZonesLine, sharedJobsLine } from './instances-wording.js';
 import type { LogLine } from './log-line.js';
 import { pageLine } from './page-wording.js';
 import { partitionLine } from './partition-wording.js';
@@ -136,6 +137,10 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
       };
     case 'job.outdated':
       return null;
+    case 'jobs.shared':
+      return { level: 'warn', text: sharedJobsLine(event) };
+    case 'zones.differ':
+      return { level: 'warn', text: differingZonesLine(event) };
     case 'partition.created':
       return { level: 'log', text: `Made partitions ${event.names.join(', ')}` };
     case 'partition.dropped':

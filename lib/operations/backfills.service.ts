@@ -7,6 +7,7 @@ import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import { UnknownBackfillError } from '../errors/unknown-backfill.error.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import { readBackfillOptions, readCancelOptions, type ResolvedBackfillOptions } from '../options/backfill-options.js';
+import { AfterRegistration } from '../runtime/registration.js';
 import { BackfillCancelStore } from '../store/backfills/backfill-cancel.store.js';
 import { BackfillStore } from '../store/backfills/backfill.store.js';
 import { PartitionStore } from '../store/upkeep/partition.store.js';
@@ -14,6 +15,7 @@ import { progressOf, type BackfillPlan, type BackfillProgress } from './backfill
 
 /** Takes backfills in, shows and cancels them. The replicas' `BackfillService` does the rest. */
 @Injectable()
+@AfterRegistration()
 export class Backfills {
   constructor(
     private readonly store: BackfillStore,

@@ -2,11 +2,13 @@ import { Injectable } from '@nestjs/common';
 import { given, instant, jobNameOf } from '../options/operation-rules.js';
 import { readOperator, type Operator } from '../options/operator.js';
 import { PageKeeper } from '../maintenance/page-keeper.service.js';
+import { AfterRegistration } from '../runtime/registration.js';
 import { ScheduleFollower } from '../scheduling/schedule-follower.service.js';
 import { CancelStore, type Cancelled } from '../store/operations/cancel.store.js';
 
 /** Ends runs before they have done their work. */
 @Injectable()
+@AfterRegistration()
 export class Cancels {
   constructor(
     private readonly store: CancelStore,

@@ -7,6 +7,7 @@ import { PageKeeper } from '../maintenance/page-keeper.service.js';
 import { ReaperService } from '../maintenance/reaper.service.js';
 import { readBulk, type BulkOptions, type DeadLetterFilter } from '../options/dead-letter-filter.js';
 import { readOperator, type Operator } from '../options/operator.js';
+import { AfterRegistration } from '../runtime/registration.js';
 import { DeadLetterBulkStore, type FoundRuns } from '../store/operations/dead-letter-bulk.store.js';
 import { DeadLetterStore, type ChangedRun } from '../store/operations/dead-letter.store.js';
 
@@ -18,6 +19,7 @@ const DISCARDABLE: readonly RunStatus[] = ['dead', 'failed', 'orphaned'];
 
 /** What a person does about runs that have failed. Each verb is recorded in `job_actions`, in the transaction in which it acts. */
 @Injectable()
+@AfterRegistration()
 export class DeadLetters {
   constructor(
     private readonly store: DeadLetterStore,

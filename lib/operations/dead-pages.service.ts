@@ -5,6 +5,7 @@ import { PageKeeper } from '../maintenance/page-keeper.service.js';
 import { ReaperService } from '../maintenance/reaper.service.js';
 import { readOperator, type Operator } from '../options/operator.js';
 import { readPageFilter, type DeadPageFilter, type DeadPageOptions } from '../options/page-filter.js';
+import { AfterRegistration } from '../runtime/registration.js';
 import type { Actor } from '../store/operations/dead-letter.store.js';
 import { PageLettersStore, type FoundPages } from '../store/pages/page-letters.store.js';
 
@@ -18,6 +19,7 @@ export interface ChangedPages {
 
 /** What a person does about pages that have failed. Each verb is recorded in `job_actions`, once for each occurrence. */
 @Injectable()
+@AfterRegistration()
 export class DeadPages {
   constructor(
     private readonly store: PageLettersStore,

@@ -8,6 +8,7 @@ import { readOperationOptions } from '../options/operation-options.js';
 import { instant, jobNameOf, storable } from '../options/operation-rules.js';
 import { duration, text } from '../options/option-rules.js';
 import type { OptionTable } from '../options/read-options.js';
+import { AfterRegistration } from '../runtime/registration.js';
 import { DeliveryStore } from '../store/operations/delivery.store.js';
 import { deliver, untilEnded } from './deliver.js';
 import type { Delivered } from './delivered.js';
@@ -34,6 +35,7 @@ const DELIVER_OPTIONS = {
 
 /** Takes in occurrences that a clock outside delivers. */
 @Injectable()
+@AfterRegistration()
 export class Deliveries implements OnModuleDestroy {
   private readonly stopping = new AbortController();
 

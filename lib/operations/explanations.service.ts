@@ -4,10 +4,12 @@ import { explanationOf } from '../domain/explain/explanation.js';
 import { leftOutBy } from '../domain/missed/left-out.js';
 import { compileSchedule } from '../domain/schedule/schedule.js';
 import { given, instant, jobNameOf } from '../options/operation-rules.js';
+import { AfterRegistration } from '../runtime/registration.js';
 import { ExplainStore, type StoredSchedule } from '../store/operations/explain.store.js';
 
 /** Says what became of a planned time, and why. */
 @Injectable()
+@AfterRegistration()
 export class Explanations {
   constructor(private readonly store: ExplainStore) {}
 

@@ -4,6 +4,7 @@ import { ReaperService } from '../maintenance/reaper.service.js';
 import { given } from '../options/operation-rules.js';
 import { flag, text } from '../options/option-rules.js';
 import { readOperator, type Operator } from '../options/operator.js';
+import { AfterRegistration } from '../runtime/registration.js';
 import { ScheduleFollower } from '../scheduling/schedule-follower.service.js';
 import { FlagStore, type StoredFlag } from '../store/jobs/flag.store.js';
 
@@ -17,6 +18,7 @@ export interface FlagState extends StoredFlag {
 
 /** The kill switches in the database, which every claim reads. */
 @Injectable()
+@AfterRegistration()
 export class Flags {
   constructor(
     private readonly store: FlagStore,

@@ -2,10 +2,12 @@ import { Injectable } from '@nestjs/common';
 import { storableJson } from '../domain/runs/stored-json.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import { readInDoubt, readResolution, type InDoubtFilter, type Resolution } from '../options/in-doubt-options.js';
+import { AfterRegistration } from '../runtime/registration.js';
 import { InDoubtStore, type EffectInDoubt, type ResolvedEffects } from '../store/receipts/in-doubt.store.js';
 
 /** What a person does about calls outside the database that nobody knows the end of. */
 @Injectable()
+@AfterRegistration()
 export class InDoubt {
   constructor(private readonly store: InDoubtStore) {}
 

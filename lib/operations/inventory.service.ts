@@ -8,6 +8,7 @@ import { readOperationOptions } from '../options/operation-options.js';
 import { knownAs } from '../options/operation-rules.js';
 import { integer } from '../options/option-rules.js';
 import type { OptionTable } from '../options/read-options.js';
+import { AfterRegistration } from '../runtime/registration.js';
 import { InventoryStore, type InventoryRow, type KeptAction, type LastRun } from '../store/operations/inventory.store.js';
 
 /**
@@ -70,6 +71,7 @@ const ACTIONS_OPTIONS = {
 
 /** What there is, and what operators did to it. */
 @Injectable()
+@AfterRegistration()
 export class Inventory {
   constructor(
     private readonly store: InventoryStore,

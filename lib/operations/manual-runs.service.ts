@@ -8,6 +8,7 @@ import { jobNameOf, storable } from '../options/operation-rules.js';
 import { oneOf } from '../options/option-rules.js';
 import { readOperator, type Operator } from '../options/operator.js';
 import type { OptionTable } from '../options/read-options.js';
+import { AfterRegistration } from '../runtime/registration.js';
 import { ManualRunStore, type ManualOverlap } from '../store/operations/manual-run.store.js';
 
 export interface RunNowOptions {
@@ -28,6 +29,7 @@ const RUN_NOW_OPTIONS = {
 
 /** Runs jobs because somebody asks for it. */
 @Injectable()
+@AfterRegistration()
 export class ManualRuns {
   constructor(
     private readonly store: ManualRunStore,

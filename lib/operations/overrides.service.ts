@@ -6,6 +6,7 @@ import { jobNameOf } from '../options/operation-rules.js';
 import { expected, type Rule } from '../options/option-rules.js';
 import { readOperator, type Operator } from '../options/operator.js';
 import type { OptionTable } from '../options/read-options.js';
+import { AfterRegistration } from '../runtime/registration.js';
 import { ScheduleFollower } from '../scheduling/schedule-follower.service.js';
 import { OverrideStore } from '../store/operations/override.store.js';
 
@@ -25,6 +26,7 @@ const OVERRIDE = {
 
 /** Gives jobs another schedule than the code does, until that is taken back: through deploys, restarts and renames. */
 @Injectable()
+@AfterRegistration()
 export class Overrides {
   constructor(
     private readonly store: OverrideStore,

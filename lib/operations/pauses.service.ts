@@ -4,6 +4,7 @@ import { readOperationOptions } from '../options/operation-options.js';
 import { instant, jobNameOf } from '../options/operation-rules.js';
 import { readOperator, type Operator } from '../options/operator.js';
 import type { OptionTable } from '../options/read-options.js';
+import { AfterRegistration } from '../runtime/registration.js';
 import { PauseStore, type Pause } from '../store/operations/pause.store.js';
 
 /** How long a pause lasts. */
@@ -16,6 +17,7 @@ const PAUSE_OPTIONS = { until: { rule: instant } } as const satisfies Record<key
 
 /** Holds jobs back: what comes due meanwhile is recorded as that, and is not missed. What runs goes on. */
 @Injectable()
+@AfterRegistration()
 export class Pauses {
   constructor(
     private readonly store: PauseStore,

@@ -4,6 +4,7 @@ import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import { UnknownJobError } from '../errors/unknown-job.error.js';
 import type { BackfillOptions, CancelOptions } from '../options/backfill-options.js';
 import { integer } from '../options/option-rules.js';
+import { AfterRegistration } from '../runtime/registration.js';
 import type { BackfillPlan, BackfillProgress } from './backfill-report.js';
 import { Backfills } from './backfills.service.js';
 import { Cancels } from './cancels.service.js';
@@ -27,6 +28,7 @@ const numberOfBackfills = integer({ atLeast: 1, atMost: 10_000 });
  * verb is described where it is made; all by which a person changes something take `{ by, reason? }` and are kept in `job_actions`.
  */
 @Injectable()
+@AfterRegistration()
 export class SchedulerService {
   constructor(
     private readonly jobs: KnownJobs,

@@ -5,6 +5,7 @@ import { given, instant, jobNameOf } from '../options/operation-rules.js';
 import { integer } from '../options/option-rules.js';
 import { readOperator, type Operator } from '../options/operator.js';
 import type { OptionTable } from '../options/read-options.js';
+import { AfterRegistration } from '../runtime/registration.js';
 import { SkipStore } from '../store/operations/skip.store.js';
 
 export interface SkipOptions {
@@ -16,6 +17,7 @@ const SKIP_OPTIONS = { count: { rule: integer({ atLeast: 1, atMost: 1_000 }) } }
 
 /** Leaves out occurrences that are yet to come. */
 @Injectable()
+@AfterRegistration()
 export class Skips {
   constructor(private readonly store: SkipStore) {}
 

@@ -62,6 +62,7 @@ export const MODULE_OPTIONS = {
   defaults: { rule: anything },
   alerts: { rule: anything },
   schema: { rule: schemaName, byDefault: 'public' },
+  application: { rule: text(200) },
   migrate: { rule: flag },
   maxConcurrentRuns: { rule: integer({ atLeast: 1, whyLeast: 'enabled: false claims nothing' }), byDefault: 20 },
   poolSize: { rule: integer({ atLeast: 1 }), byDefault: 3 },

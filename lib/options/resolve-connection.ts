@@ -17,6 +17,8 @@ export type ConnectionSource =
 export interface Environment {
   readonly env: NodeJS.ProcessEnv;
   readonly embeddedInstalled: boolean;
+  /** Of the application. */
+  readonly packageName?: string | null;
 }
 
 /** Any of these says that libpq's variables are meant; `pg` reads them, and more, itself. */

@@ -13,6 +13,8 @@ import type { DistributedSchedulerOptions } from './scheduler-options.js';
 export interface ResolvedSchedulerOptions {
   readonly connection: ConnectionSource;
   readonly schema: string;
+  /** Null: unknown. */
+  readonly application: string | null;
   readonly migrate: boolean;
   /** For `resolveJob`. */
   readonly jobDefaults: ResolvedJobDefaults;
@@ -54,6 +56,7 @@ export function resolveSchedulerOptions(given: DistributedSchedulerOptions | und
   return Object.freeze({
     connection,
     schema: all.schema,
+    application: all.application ?? environment.packageName ?? null,
     migrate: all.migrate ?? connection.kind === 'embedded',
     jobDefaults: Object.freeze(jobDefaults.values),
     maxConcurrentRuns: all.maxConcurrentRuns,

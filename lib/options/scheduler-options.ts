@@ -26,6 +26,11 @@ export interface DistributedSchedulerOptions {
   dataSource?: DataSource;
   /** The schema of the tables: `job_schedule`, `job_runs`, `receipts` and `job_instances`. @default 'public' */
   schema?: string;
+  /**
+   * Which application this is: what two that share a schema by mistake are told apart by. Replicas have the same.
+   * @default the name in the nearest package.json above the working directory
+   */
+  application?: string;
   /** Run the migrations at start-up, one replica at a time. @default false; true on the embedded server */
   migrate?: boolean;
   /** Job options for every job that does not set them itself. */

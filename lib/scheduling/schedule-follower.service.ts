@@ -12,6 +12,7 @@ import { TakeOverStore } from '../store/jobs/take-over.store.js';
 import { BackfillService } from './backfill.service.js';
 import { ClaimOrder } from './claim-order.js';
 import { FollowedSchedules } from './followed-schedules.js';
+import { OtherInstances } from './other-instances.service.js';
 import { OwnPresence } from './own-presence.service.js';
 import { PollPace } from './poll-pace.js';
 import { Rewinding } from './rewinding.service.js';
@@ -38,6 +39,7 @@ export class ScheduleFollower {
     private readonly schedules: JobScheduleStore,
     private readonly takeOvers: TakeOverStore,
     private readonly unregistered: UnregisteredJobs,
+    private readonly others: OtherInstances,
     private readonly backfills: BackfillService,
     private readonly cancellations: Cancellations,
     private readonly order: ClaimOrder,
@@ -50,6 +52,7 @@ export class ScheduleFollower {
       maxRetryMs: pace.usualMs,
       ...loopListener(events, 'schedules'),
     });
+    events.of('job.outdated').subscribe(({ jobName }) => this.lookAt(jobName));
   }
 
   /** Writes what the code declares, and starts each job's timeline where its occurrences are decided. */
@@ -62,10 +65,12 @@ export class ScheduleFollower {
     if (othersMayBeBack) this.presence.giveOthersTime();
     else if (takesPart) await this.takeOver().catch(leaveForLater);
     this.followed.started();
+    if (takesPart) await this.others.look();
   }
 
   start(): void {
-    this.loop.start(this.pace.usualMs);
+    // What was changed between the registration and now, such as in an onModuleInit, is followed at once.
+    this.loop.start(this.doubtful.size > 0 ? 0 : this.pace.usualMs);
   }
 
   async stop(): Promise<void> {
@@ -83,7 +88,7 @@ export class ScheduleFollower {
   }
 
   /** The job was seen to be another by now. */
-  lookAt(jobName: string): void {
+  private lookAt(jobName: string): void {
     this.doubtful.add(jobName);
     this.loop.wake();
   }
@@ -111,6 +116,7 @@ export class ScheduleFollower {
     const instances = company.join(' ');
     await this.takeOverFrom(instances);
     await this.unregistered.look(instances);
+    if (this.presence.takesPart) await this.others.lookWhenChanged(instances);
     return this.pace.changesMs;
   }
 

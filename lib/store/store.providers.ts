@@ -14,6 +14,7 @@ import { FanOutStore } from './pages/fan-out.store.js';
 import { GoneOwnersStore } from './runs/gone-owners.store.js';
 import { FlagStore } from './jobs/flag.store.js';
 import { InDoubtStore } from './receipts/in-doubt.store.js';
+import { InstanceFactsStore } from './jobs/instance-facts.store.js';
 import { InventoryStore } from './operations/inventory.store.js';
 import { JobInstanceStore } from './jobs/job-instance.store.js';
 import { JobRun } from './entities/job-run.entity.js';
@@ -54,6 +55,7 @@ export const STORE_PROVIDERS: Provider[] = [
     PartitionStore,
     JobInstanceStore,
     JobScheduleStore,
+    InstanceFactsStore,
     JobRunStore,
     RunEndsStore,
     ReaperStore,

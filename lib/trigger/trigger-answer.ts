@@ -1,7 +1,8 @@
-import { BadRequestException, ConflictException, HttpException, Logger, NotFoundException, ServiceUnavailableException, UnprocessableEntityException } from '@nestjs/common';
+import { BadRequestException, ConflictException, HttpException, NotFoundException, ServiceUnavailableException, UnprocessableEntityException } from '@nestjs/common';
 import { DeliveryRefusedError } from '../errors/delivery-refused.error.js';
 import { InvalidOptionsError } from '../errors/invalid-options.error.js';
 import { UnknownJobError } from '../errors/unknown-job.error.js';
+import { OwnLogger } from '../logging/own-logger.js';
 import { hasEnded, type Delivered } from '../operations/delivered.js';
 
 /** 202: it was taken in, or is not over yet for who waits. 200: there is nothing more to it. 424: it ended, and is not done. */
@@ -19,6 +20,6 @@ export function refusalOf(error: unknown): HttpException {
   if (error instanceof DeliveryRefusedError) {
     return error.problem === 'too early' ? new ConflictException(error.message) : new UnprocessableEntityException(error.message);
   }
-  new Logger('DistributedScheduler').error(`A delivery could not be taken in: ${error instanceof Error ? error.message : String(error)}`);
+  new OwnLogger().error(`A delivery could not be taken in: ${error instanceof Error ? error.message : String(error)}`);
   return new ServiceUnavailableException('The delivery could not be taken in; deliver it again: it has the same key, and runs once.');
 }

@@ -23,6 +23,8 @@ describe('an event that is an alert', () => {
     [{ type: 'job.overdue', jobName: 'export', lastSuccessAt: FIRE_TIME, expectedWithinMs: 3_600_000 }, 'job.overdue', 'critical', /overdue: no run was done within 1h; the last/],
     [{ type: 'job.unreadable', jobName: 'export', problem: 'p' }, 'job.unreadable', 'critical', /cannot read/],
     [{ type: 'job.unregistered', jobs: [{ jobName: 'export', perhapsNow: null, missingHandler: null }] }, 'job.unregistered', 'warning', /No live instance declares export/],
+    [{ type: 'jobs.shared', application: 'shop', other: 'billing', jobs: ['a', 'b'], handlers: [] }, 'jobs.shared', 'warning', /application "billing" has the jobs a and b, too/],
+    [{ type: 'zones.differ', zones: ['Asia/Beirut'], tz: '2026a', other: 'b', otherTz: null }, 'zones.differ', 'warning', /Asia\/Beirut changes otherwise .* of b \(tz unknown\)/],
     [{ type: 'clock.skewed', skewMs: 9_000, maxMs: 5_000 }, 'clock.skewed', 'warning', /clock is 9s ahead of/],
     [{ type: 'partitions.ending', until: AT, daysLeft: 3 }, 'partitions.ending', 'critical', /in 3 days/],
     [{ type: 'database.unreachable', since: FIRE_TIME, trouble: trouble('ECONNREFUSED')! }, 'database.unreachable', 'critical', /since 2026-11-29T02:15:00\.000Z/],
@@ -62,6 +64,7 @@ describe('an event that is an alert', () => {
     ['a loop that fails still', failed(8), failed(9), true],
     ['a table that another loop misses', failed(1, '42P01'), { ...failed(1, '42P01'), loop: 'reaper' } as SchedulerFact, true],
     ['another loop that fails for no known reason', failed(8), { ...failed(8), loop: 'reaper' } as SchedulerFact, false],
+    ['two applications, told by the other', { type: 'jobs.shared', application: 'shop', other: 'billing', jobs: ['a'], handlers: [] }, { type: 'jobs.shared', application: 'billing', other: 'shop', jobs: ['a'], handlers: [] }, true],
     ['a clock a little worse', { type: 'clock.skewed', skewMs: 6_000, maxMs: 5_000 }, { type: 'clock.skewed', skewMs: 7_000, maxMs: 5_000 }, true],
     ['a clock on the other side', { type: 'clock.skewed', skewMs: 6_000, maxMs: 5_000 }, { type: 'clock.skewed', skewMs: -6_000, maxMs: 5_000 }, false],
   ])('%s is the same fact, or not (%#)', (_what, one, other, same) => {

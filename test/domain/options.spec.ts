@@ -35,6 +35,7 @@ describe('the options of the module', () => {
     expect(options).toEqual({
       connection: { kind: 'embedded' },
       schema: 'public',
+      application: null,
       migrate: true,
       jobDefaults: {},
       maxConcurrentRuns: 20,

@@ -167,7 +167,7 @@ describe('a database that can’t be used', () => {
     const empty = await createTestDatabase();
     const starting = forRoot({ connection: empty.url, migrate: false });
     await expect(starting).rejects.toThrow(MissingTablesError);
-    await expect(starting).rejects.toThrow('Schema "public" lacks job_schedule, job_runs, receipts, receipt_secret, job_backfills, job_instances, job_actions, job_flags, job_alerts. Set migrate: true');
+    await expect(starting).rejects.toThrow('Schema "public" lacks job_schedule, job_runs, receipts, receipt_secret, job_backfills, job_instances, job_actions, job_flags, job_alerts, job_pages. Set migrate: true');
     expect(await database.query('select from pg_stat_activity where datname = $1 and application_name like $2', [new URL(empty.url).pathname.slice(1), 'nestjs%'])).toEqual([]);
     await empty.drop();
   });

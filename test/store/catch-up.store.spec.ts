@@ -142,6 +142,31 @@ describe('G9 catch-up', () => {
   });
 });
 
+describe('what docs/runs.md says', () => {
+  it('with overlap replace what is caught up tells no run to stop, and waits until the one under way has ended', async () => {
+    const replacing = aJob('job', '*/10 * * * * *', { missed: 'once', lateAfterMs: 5_000, overlap: 'replace' });
+    await registered(replacing, fires(6));
+    await insertRun(stores.test, 'job', fires(7), 'running');
+    await decide(replacing, fires(6));
+    const caughtUp = (await rows()).filter(({ status }) => status === 'queued');
+    expect(caughtUp).toHaveLength(1);
+    const start = async () => (await stores.claims.claimWaiting([{ jobName: 'job', fireTime: caughtUp[0]!.fire_time, attempt: 0, overlap: 'replace', leaseMs: 60_000 }], 'B')).answers;
+    expect(await start()).not.toMatchObject([{ verdict: 'claimed' }]);
+    expect(await stores.test.query(`select status, cancel_requested_at from job_runs where fire_time = $1`, [fires(7)])).toEqual([{ status: 'running', cancel_requested_at: null }]);
+    await stores.test.query(`update job_runs set status = 'done' where fire_time = $1`, [fires(7)]);
+    expect(await start()).toMatchObject([{ verdict: 'claimed' }]);
+  });
+
+  it('an occurrence whose row was deleted is decided up to the watermark, and undecided after it', async () => {
+    await registered(JOB, fires(4));
+    for (const ago of [6, 5, 3, 2]) await ran(fires(ago));
+    await stores.test.query(`delete from job_runs where fire_time in ($1, $2)`, [fires(5), fires(3)]);
+    const { run } = await decide(JOB, fires(7));
+    expect(run).not.toContain(fires(5).getTime());
+    expect(run).toContain(fires(3).getTime());
+  });
+});
+
 describe('a replica frozen while it decides', () => {
   it('holds up neither claims nor the others’ decisions, and writes nothing when it wakes up', async () => {
     await registered(JOB, fires(6));

@@ -26,6 +26,21 @@ export class JobInstance {
   @Column('bigint')
   declares!: string;
 
+  /** Its application; null: unknown, or of a release that does not say. */
+  @Column('text', { nullable: true })
+  application!: string | null;
+
+  /** The versions of its time-zone data and of the library that reads them. */
+  @Column('text', { nullable: true })
+  tz!: string | null;
+
+  @Column('text', { nullable: true })
+  icu!: string | null;
+
+  /** The rules of the zones that its jobs are in, by zone and year. */
+  @Column('jsonb', { nullable: true })
+  zones!: Record<string, Record<string, number>> | null;
+
   @Column('timestamptz', { name: 'started_at' })
   startedAt!: Date;
 

@@ -14,6 +14,8 @@ export interface EarlierAttempt {
   reason?: string | null;
   /** Set where a backfill took the row over: what had caused it. */
   trigger?: RunTrigger;
+  /** On the first of many: how many that came after it are not kept. */
+  leftOut?: number;
 }
 
 /** One occurrence of one job: what happened to it, or why nothing did. */

@@ -1,11 +1,17 @@
 import { MigrationExecutor } from 'typeorm';
+import { problemWithDatabase } from '../../../migrations/1796000000000-CheckDatabase.js';
 import { MissingTablesError } from '../../errors/missing-tables.error.js';
+import { UnfitDatabaseError } from '../../errors/unfit-database.error.js';
 import { UnreadableDatesError } from '../../errors/unreadable-dates.error.js';
+import { queryOn, type Queryable } from '../connection/query.js';
 import type { SchedulerDatabase } from '../scheduler-database.js';
 import { ensureSchema } from '../../../migrations/frozen.js';
 import { inTransaction, lockName } from '../connection/transaction.js';
 
-const TABLES = ['job_schedule', 'job_runs', 'receipts', 'receipt_secret', 'job_backfills', 'job_instances', 'job_actions', 'job_flags', 'job_alerts'];
+const TABLES = ['job_schedule', 'job_runs', 'receipts', 'receipt_secret', 'job_backfills', 'job_instances', 'job_actions', 'job_flags', 'job_alerts', 'job_pages'];
+
+/** Columns that a later migration has added. */
+const COLUMNS = [['job_instances', 'application'], ['job_instances', 'zones']] as const;
 
 /** Creates the tables, or makes sure that somebody has. */
 export class SchemaStore {
@@ -17,6 +23,7 @@ export class SchemaStore {
    */
   async migrate(): Promise<void> {
     const { coordination, tables } = this.database;
+    await this.requireFit(coordination);
     await inTransaction(coordination, async (query, queryRunner) => {
       await lockName(query, `nestjs-distributed-cron:migrate:${tables.schema}`);
       await ensureSchema(queryRunner, tables.schema);
@@ -26,17 +33,37 @@ export class SchemaStore {
     });
   }
 
-  /** @throws MissingTablesError that names what is missing, UnreadableDatesError where the server writes dates its own way */
+  /**
+   * @throws MissingTablesError that names what is missing, UnfitDatabaseError that names what is somebody else's,
+   * UnreadableDatesError where the server writes dates its own way
+   */
   async verify(): Promise<void> {
     const { coordination, tables } = this.database;
     const [{ style }] = (await coordination.query(`select current_setting('DateStyle') as style`)) as [{ style: string }];
     if (!style.startsWith('ISO')) throw new UnreadableDatesError(style);
+    await this.requireFit(coordination);
     const missing: { name: string }[] = await coordination.query(
       `select name
        from   unnest($1::text[], $2::text[]) as wanted (name, qualified)
        where  to_regclass(qualified) is null`,
       [TABLES, TABLES.map((name) => tables.qualify(name))],
     );
+    const lacking: { name: string }[] = await coordination.query(
+      `select wanted.table_name || '.' || wanted.column_name as name
+       from   unnest($1::text[], $2::text[], $3::text[]) as wanted (table_name, qualified, column_name)
+       where  not exists (
+                select from pg_attribute
+                where  attrelid = to_regclass(qualified)
+                and    attname = column_name
+                and    not attisdropped)
+       and    to_regclass(qualified) is not null`,
+      [COLUMNS.map(([table]) => table), COLUMNS.map(([table]) => tables.qualify(table)), COLUMNS.map(([, column]) => column)],
+    );
+    missing.push(...lacking);
     if (missing.length > 0) throw new MissingTablesError(tables.schema, missing.map((table) => table.name));
+  }
+  private async requireFit(target: Queryable): Promise<void> {
+    const problem = await problemWithDatabase(queryOn(target), this.database.tables.schema);
+    if (problem !== null) throw new UnfitDatabaseError(problem);
   }
 }
