@@ -4,6 +4,7 @@ import { databaseTrouble, type DatabaseTrouble } from '../../domain/database-tro
 import { LONGEST_TIMER_MS } from '../../domain/duration.js';
 import { describeError, type StoredError } from '../../domain/runs/stored-error.js';
 import { DatabaseConnectionError } from '../../errors/database-connection.error.js';
+import { HeartbeatThreadError } from '../../errors/heartbeat-thread.error.js';
 import type { LeaseLoss } from '../../errors/lease-lost.error.js';
 import { loopListener } from '../../events/loop-listener.js';
 import { SchedulerEvents } from '../../events/scheduler-events.js';
@@ -58,16 +59,20 @@ export class HeartbeatService {
         this.wakeUps.areHeard = false;
       },
       replaced: () => this.watch(this.runs.list()),
-    });
+    }, options.heartbeatThread);
     this.deadlines = new Loop(async () => this.checkDeadlines(), {
       maxSleepMs: LONGEST_TIMER_MS,
       ...loopListener(events, 'heartbeat'),
     });
   }
 
-  /** @throws DatabaseConnectionError when the thread can't connect, though the pools can; it may be started again then */
+  /**
+   * @throws DatabaseConnectionError when the thread can't connect, though the pools can; it may be started again then
+   * @throws HeartbeatThreadError when there can't be a thread
+   */
   async start(): Promise<void> {
     await this.thread.start().catch((error: unknown) => {
+      if (error instanceof HeartbeatThreadError) throw error;
       throw new DatabaseConnectionError('the scheduler’s settings, for the heartbeat’s own connection', unusable(error, this.settings.functions));
     });
     this.pulse.start(this.options.blockedAfterMs);
