@@ -44,7 +44,6 @@ export class ScheduleFollower {
   ) {
     this.loop = new Loop(() => this.follow(), {
       maxSleepMs: pace.longestMs,
-      maxRetryMs: pace.usualMs,
       ...loopListener(events, 'schedules'),
     });
   }
