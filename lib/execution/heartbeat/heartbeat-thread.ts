@@ -1,5 +1,6 @@
 import { MessageChannel, receiveMessageOnPort, Worker, type MessagePort } from 'node:worker_threads';
 import { HeartbeatThreadError } from '../../errors/heartbeat-thread.error.js';
+import { inCleanContext } from '../../runtime/clean-context.js';
 import type { ConnectionSettings } from '../../store/connection/client-config.js';
 import type { FromThread, HeartbeatSetup, ToThread } from './heartbeat.messages.js';
 
@@ -42,7 +43,7 @@ export class HeartbeatThread {
    * @throws why it could not; it may be started again then
    */
   async start(): Promise<void> {
-    const running = await this.run(false);
+    const running = await inCleanContext(() => this.run(false));
     if (!running) return;
     // Nothing else may keep a process that is still starting.
     running.worker.ref();

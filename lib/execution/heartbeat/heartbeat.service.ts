@@ -60,6 +60,7 @@ export class HeartbeatService {
       },
       replaced: () => this.watch(this.runs.list()),
     }, options.heartbeatThread);
+    database.whenReadOnly(() => this.thread.post({ type: 'reconnect' }));
     this.deadlines = new Loop(async () => this.checkDeadlines(), {
       maxSleepMs: LONGEST_TIMER_MS,
       ...loopListener(events, 'heartbeat'),
@@ -154,6 +155,10 @@ export class HeartbeatService {
 
   private failed(error: StoredError, trouble: DatabaseTrouble | null): void {
     this.events.emit({ type: 'heartbeat.failed', error, trouble });
+    if (trouble?.kind === 'read-only') {
+      this.database.leaveConnections();
+      this.thread.post({ type: 'reconnect' });
+    }
     this.renewPassword().catch((refused: unknown) => this.events.emit({ type: 'heartbeat.failed', error: describeError(refused) }));
   }
 
