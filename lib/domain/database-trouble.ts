@@ -42,8 +42,7 @@ export const TROUBLES: readonly Rule[] = [
   ],
   [
     'read-only', true, ['25006'], null,
-    'This server takes no writes: it is a standby, or default_transaction_read_only is on. Let the address lead to the primary (one host name, or a proxy that follows it): ' +
-      'connections are left for new ones, and the scheduler tries again by itself.',
+    'This server takes no writes: it is a standby, or default_transaction_read_only is on. Let the address be one name that leads to the primary: the scheduler tries again by itself.',
   ],
   ['too slow', true, ['57014', '55P03'], null, 'The database ended a statement that took too long: look for locks and load, and at statement_timeout and lock_timeout of the role.'],
   ['full', false, ['53100', '53200'], null, 'The database’s machine has no room left, on disk or in memory: make some.'],

@@ -6,6 +6,7 @@ import {
   CronRun, DistributedCron, DistributedCronHandler, JobRegistry, ReceiptService, SchedulerEvents, SchedulerService, type Alert, type DistributedSchedulerOptions,
 } from '../../lib/index.js';
 import { eventually } from '../cluster/harness/eventually.js';
+import { GuardedClient } from '../../lib/store/connection/guarded-client.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { closeApps, startApp } from './support/apps.js';
 
@@ -95,5 +96,15 @@ describe('B46 nothing of the application is called in the async context of a boo
     expect(effect).toEqual(['the handler’s own']);
     expect(others).toEqual(Object.fromEntries(Object.keys(others).map((what) => [what, ['none']])));
     expect(Object.keys(others)).toEqual(expect.arrayContaining(['handler', 'handler by hand', 'handler at run time', 'flag', 'backoff', 'retryable', 'event job.scheduled', 'event scheduler.stopped']));
+  });
+
+  it('nor on a connection that was made in one: what comes on it later is nobody’s', async () => {
+    const client = new GuardedClient({ connectionString: database.url });
+    await context.run('request', () => client.connect());
+    const heard = new Promise<string>((resolve) => client.on('notification', () => resolve(context.getStore() ?? 'none')));
+    await client.query('listen somebody');
+    await database.query('notify somebody');
+    expect(await heard).toBe('none');
+    await client.end();
   });
 });

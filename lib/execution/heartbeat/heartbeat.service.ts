@@ -24,6 +24,9 @@ import { WakeUps } from './wake-ups.js';
 /** How soon runs are looked at again in any case, in milliseconds: one that was cancelled may be stuck before its next limit. */
 const LOOK_AGAIN_MS = 5_000;
 
+/** In milliseconds. */
+const RECONNECT_EVERY_MS = 2_000;
+
 /**
  * Keeps the leases of this instance's runs, from a thread with its own connection, and tells a handler through its
  * signal the moment its lease is lost: by the database's word, or by the monotonic clock when no word comes.
@@ -34,6 +37,7 @@ export class HeartbeatService {
   private readonly deadlines: Loop;
   private readonly pulse = new Pulse();
   private readonly forgotten: AttemptToForget[] = [];
+  private reconnectedAt = -Infinity;
 
   constructor(
     @Inject(SCHEDULER_OPTIONS) private readonly options: ResolvedSchedulerOptions,
@@ -60,7 +64,7 @@ export class HeartbeatService {
       },
       replaced: () => this.watch(this.runs.list()),
     }, options.heartbeatThread);
-    database.whenReadOnly(() => this.thread.post({ type: 'reconnect' }));
+    database.whenReadOnly(() => this.reconnect());
     this.deadlines = new Loop(async () => this.checkDeadlines(), {
       maxSleepMs: LONGEST_TIMER_MS,
       ...loopListener(events, 'heartbeat'),
@@ -157,9 +161,16 @@ export class HeartbeatService {
     this.events.emit({ type: 'heartbeat.failed', error, trouble });
     if (trouble?.kind === 'read-only') {
       this.database.leaveConnections();
-      this.thread.post({ type: 'reconnect' });
+      this.reconnect();
     }
     this.renewPassword().catch((refused: unknown) => this.events.emit({ type: 'heartbeat.failed', error: describeError(refused) }));
+  }
+
+  /** While the address still leads to what takes no writes, every loop finds that again and again. */
+  private reconnect(): void {
+    if (monotonicNow() - this.reconnectedAt < RECONNECT_EVERY_MS) return;
+    this.reconnectedAt = monotonicNow();
+    this.thread.post({ type: 'reconnect' });
   }
 
   /** The thread's next connection may need a new one. */
