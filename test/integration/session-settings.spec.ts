@@ -71,7 +71,7 @@ describe('B61 settings of the role, the database or the environment change nothi
     class Jobs {
       constructor(private readonly receipts: ReceiptService) {}
 
-      @DistributedCron('0 0 29 2 *', { name: jobName, lease: '1s' })
+      @DistributedCron('0 0 29 2 *', { name: jobName, lease: '3s' })
       async run(run: CronRun) {
         const write = (manager: { query(sql: string, values: unknown[]): Promise<unknown> }) => manager.query('insert into public.effects values ($1)', [jobName]);
         for (const _again of [1, 2]) {
@@ -80,7 +80,7 @@ describe('B61 settings of the role, the database or the environment change nothi
           await this.receipts.onceExternal(`${NASTY} call`, async () => ({ answer: NASTY }), { inDoubt: 'park' });
         }
         await run.checkpoint.save({ at: NASTY });
-        await sleep(3_500);
+        await sleep(4_500);
         expect(await run.checkpoint.get()).toEqual({ at: NASTY });
         await this.receipts.once('late', write);
       }
@@ -94,7 +94,7 @@ describe('B61 settings of the role, the database or the environment change nothi
     await scheduler.pause(jobName, OPS);
     expect((await scheduler.inventory()).find((job) => job.name === jobName)).toMatchObject({ paused: { since: expect.any(Date), by: OPS.by, reason: NASTY } });
     await scheduler.resume(jobName, OPS);
-    expect(await ended).toMatchObject({ fireTime, attempt: 1 });
+    expect(await ended.catch(() => failures)).toMatchObject({ fireTime, attempt: 1 });
     expect((await scheduler.explain(jobName, fireTime)).starts).toHaveLength(1);
     expect((await scheduler.actions({ jobName })).map(({ reason }) => reason)).toEqual(expect.arrayContaining([NASTY]));
     expect(failures).toEqual([]);
