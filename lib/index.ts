@@ -106,6 +106,7 @@ export type { DeliveryProblem } from './domain/delivery.js';
 export { EffectsFailedError, type FailedEffect } from './errors/effects-failed.error.js';
 export { EmbeddedServerError } from './errors/embedded-server.error.js';
 export { GiveUp } from './errors/give-up.error.js';
+export { HeartbeatThreadError } from './errors/heartbeat-thread.error.js';
 export { InvalidBackfillError } from './errors/invalid-backfill.error.js';
 export { InvalidCalendarError } from './errors/invalid-calendar.error.js';
 export { InvalidCheckpointError } from './errors/invalid-checkpoint.error.js';

@@ -1,4 +1,5 @@
 import { describeError } from '../domain/runs/stored-error.js';
+import { inCleanContext } from '../runtime/clean-context.js';
 import type { Alert, AlertSink } from '../domain/alert.js';
 
 /** How patient a delivery is, and whom it tells. */
@@ -28,7 +29,7 @@ export class AlertDelivery {
   add(alert: Alert): void {
     if (this.waiting.length >= this.options.atMost) return this.lost(`${this.options.atMost} alerts wait for it already`);
     this.waiting.push(alert);
-    this.delivering ??= this.deliverAll();
+    this.delivering ??= inCleanContext(() => this.deliverAll());
   }
 
   /** Resolves when nothing waits any more. */

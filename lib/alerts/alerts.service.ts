@@ -6,6 +6,7 @@ import { admit, closeWindows, nextClosing, OPEN_GATE, type AlertGate, type Alert
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import { OwnLogger } from '../logging/own-logger.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
+import { inCleanContext } from '../runtime/clean-context.js';
 import { monotonicNow } from '../runtime/monotonic.js';
 import { ToldStore } from '../store/jobs/told.store.js';
 import { AlertDelivery } from './alert-delivery.js';
@@ -73,11 +74,12 @@ export class AlertsService {
   private closeInTime(now: number): void {
     const at = nextClosing(this.gate, this.rules);
     if (this.closing || at === null) return;
-    this.closing = setTimeout(() => {
+    const close = () => {
       this.closing = null;
       this.tellHeld(monotonicNow());
       this.closeInTime(monotonicNow());
-    }, Math.ceil(at - now));
+    };
+    this.closing = inCleanContext(() => setTimeout(close, Math.ceil(at - now)));
     this.closing.unref();
   }
 

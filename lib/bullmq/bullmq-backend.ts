@@ -14,7 +14,7 @@ export interface BullMqBackend {
 const maxStalledCount = 1_000_000;
 
 /** How soon a worker asks again after a failure, in milliseconds: BullMQ's own 15 s would be added to each outage, and to a shutdown in it. */
-const runRetryDelay = 2_000;
+const runRetryDelay = 1_000;
 
 /** Connections of a worker for its bookkeeping, beside the one that listens. */
 const WORKER_POOL = 2;

@@ -42,11 +42,11 @@ export const TROUBLES: readonly Rule[] = [
   ],
   [
     'read-only', true, ['25006'], null,
-    'This server takes no writes: it is a standby, or default_transaction_read_only is on; let the address lead to the primary (with several hosts: target_session_attrs).',
+    'This server takes no writes: it is a standby, or default_transaction_read_only is on. Let the address be one name that leads to the primary: the scheduler tries again by itself.',
   ],
   ['too slow', true, ['57014', '55P03'], null, 'The database ended a statement that took too long: look for locks and load, and at statement_timeout and lock_timeout of the role.'],
   ['full', false, ['53100', '53200'], null, 'The database’s machine has no room left, on disk or in memory: make some.'],
-  ['password', false, ['28P01'], /client password must be a string|no password supplied|password authentication failed/i, 'The server refused user and password: set those that it knows.'],
+  ['password', false, ['28P01'], /client password must be a string/, 'The server refused user and password: set those that it knows.'],
   ['not let in', false, ['28000'], null, 'The server lets this user not in from here: see its pg_hba.conf, and whether it wants an encrypted connection (ssl).'],
   [
     'encryption', false,

@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { filter, Subject, type Observable } from 'rxjs';
+import { inCleanContext } from '../runtime/clean-context.js';
 import { GuardedObservable } from './guarded-observable.js';
 import type { EventOf, SchedulerEvent, SchedulerFact } from './scheduler-event.js';
 
@@ -20,9 +21,9 @@ export class SchedulerEvents extends GuardedObservable<SchedulerEvent> {
     return this.pipe(filter((event): event is EventOf<Type> => (types as string[]).includes(event.type)));
   }
 
-  /** Tells all listeners; never throws. */
+  /** Tells all listeners, in nobody's async context; never throws. */
   emit(fact: SchedulerFact): void {
-    this.subject.next({ at: new Date(), ...fact });
+    inCleanContext(() => this.subject.next({ at: new Date(), ...fact }));
   }
 
   /** Ends the stream; what is emitted later goes nowhere. */

@@ -4,6 +4,7 @@ import { describeError } from '../domain/runs/stored-error.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
 import type { FeatureFlags } from '../options/feature-flags.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
+import { inCleanContext } from '../runtime/clean-context.js';
 import { monotonicNow } from '../runtime/monotonic.js';
 
 /** Claims wait for the provider: of all jobs, not only of those with a flag. */
@@ -82,7 +83,8 @@ export class FlagAnswers {
       timer = setTimeout(() => reject(new Error(`no answer about the flag "${name}" within ${ANSWER_WITHIN_MS} ms`)), ANSWER_WITHIN_MS);
       timer.unref();
     });
-    const answer = Promise.resolve().then(() => provider.isOn(name));
+    // Its answer holds for everybody, not for the request that happens to ask.
+    const answer = inCleanContext(() => Promise.resolve().then(() => provider.isOn(name)));
     const close = () => void (this.open.get(name) === now && this.open.delete(name));
     answer.then(close, close);
     try {

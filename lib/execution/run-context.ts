@@ -3,6 +3,7 @@ import { Injectable } from '@nestjs/common';
 import type { CronRun } from '../domain/runs/cron-run.js';
 import { AfterRunError } from '../errors/after-run.error.js';
 import { OutsideRunError } from '../errors/outside-run.error.js';
+import { inCleanContext } from '../runtime/clean-context.js';
 import type { ReceiptKey } from '../store/receipts/receipt.store.js';
 import type { InFlightRun } from './in-flight-runs.js';
 
@@ -27,7 +28,7 @@ export class RunContext {
   /** Everything the handler awaits belongs to the run, and so does what is given its `CronRun` later. */
   enter<Result>(run: InFlightRun, cronRun: CronRun, handler: (cronRun: CronRun) => Promise<Result>): Promise<Result> {
     this.given.set(cronRun, run);
-    return this.storage.run(run, () => handler(cronRun));
+    return inCleanContext(() => this.storage.run(run, () => handler(cronRun)));
   }
 
   /** The run whose handler was given this. */

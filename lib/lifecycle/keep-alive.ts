@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
 import { LONGEST_TIMER_MS } from '../domain/duration.js';
+import { inCleanContext } from '../runtime/clean-context.js';
 
 /**
  * The scheduler's timers keep no process alive. An application without a server (`createApplicationContext`) has nothing
@@ -14,7 +15,7 @@ export class KeepAlive {
 
   hold(): void {
     const needed = !this.http.httpAdapter && process.env['NODE_ENV'] !== 'test';
-    if (needed) this.timer = setInterval(() => {}, LONGEST_TIMER_MS);
+    if (needed) this.timer = inCleanContext(() => setInterval(() => {}, LONGEST_TIMER_MS));
   }
 
   release(): void {

@@ -28,7 +28,6 @@ export class OverdueService {
   ) {
     this.loop = new Loop(() => this.look(), {
       maxSleepMs: LOOK_AT_LEAST_EVERY_MS,
-      maxRetryMs: options.pollIntervalMs,
       ...loopListener(events, 'overdue watch'),
     });
   }

@@ -40,7 +40,6 @@ export class ReaperService {
   ) {
     this.loop = new Loop(() => this.reap(), {
       maxSleepMs: pace.longestMs,
-      maxRetryMs: pace.usualMs,
       ...loopListener(events, 'reaper'),
     });
   }

@@ -4,7 +4,7 @@ import { concurrencyGroup } from './concurrency-group-rule.js';
 import type { DistributedCronOptions } from './job-options.js';
 import { days, instantOption } from './calendar-rules.js';
 import { featureFlags } from './feature-flags.js';
-import { anything, duration, flag, functionOf, integer, names, oneOf, schemaName, text } from './option-rules.js';
+import { anything, duration, fileUrl, flag, functionOf, integer, names, oneOf, schemaName, text } from './option-rules.js';
 import type { OptionTable, Values } from './read-options.js';
 import type { DistributedSchedulerOptions } from './scheduler-options.js';
 
@@ -74,6 +74,7 @@ export const MODULE_OPTIONS = {
   blockedAfter: { rule: duration({ atLeast: '100ms', whyLeast: 'every event loop stands still for that long now and then', ...TIMER }), byDefault: 5 * SECOND },
   shutdownTimeout: { rule: duration(TIMER), byDefault: 20 * SECOND },
   fastFailover: { rule: flag, byDefault: false },
+  heartbeatThread: { rule: fileUrl },
   featureFlags: { rule: featureFlags },
   strict: { rule: flag, byDefault: false },
   waitForDatabase: { rule: duration(), byDefault: 0 },

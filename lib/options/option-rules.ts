@@ -1,3 +1,5 @@
+import { isAbsolute } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { formatDuration, parseDuration, type Duration } from '../domain/duration.js';
 
 /** What became of a given value: usable, or the problems with it, in words that follow the option's name. */
@@ -76,6 +78,15 @@ export const names: Rule<readonly string[]> = (given) => {
 export const schemaName: Rule<string> = (given) => {
   const usable = typeof given === 'string' && given !== '' && given === given.trim() && Buffer.byteLength(given) <= 63 && !/["'.\p{Cc}]/u.test(given);
   return usable ? { value: given } : expected('the name of a schema (1 to 63 bytes, no quotes, dots, control characters or blanks around it)', given);
+};
+
+/** A file, read into its URL. */
+export const fileUrl: Rule<URL> = (given) => {
+  const wanted = (): { readonly problem: string } => expected('an absolute path or a file: URL', given);
+  if (typeof given !== 'string' && !(given instanceof URL)) return wanted();
+  if (typeof given === 'string' && isAbsolute(given)) return { value: pathToFileURL(given) };
+  const url = URL.canParse(given.toString()) ? new URL(given.toString()) : null;
+  return url?.protocol === 'file:' ? { value: url } : wanted();
 };
 
 /** The sentence of a value of the wrong kind. */

@@ -28,6 +28,8 @@ export interface ResolvedSchedulerOptions {
   readonly maxClockSkewMs: number;
   readonly blockedAfterMs: number;
   readonly fastFailover: boolean;
+  /** Null: beside the code that starts it. */
+  readonly heartbeatThread: URL | null;
   readonly shutdownTimeoutMs: number;
   /** Null: the table alone decides. */
   readonly featureFlags: FeatureFlags | null;
@@ -68,6 +70,7 @@ export function resolveSchedulerOptions(given: DistributedSchedulerOptions | und
     maxClockSkewMs: all.maxClockSkew,
     blockedAfterMs: all.blockedAfter,
     fastFailover: all.fastFailover,
+    heartbeatThread: all.heartbeatThread ?? null,
     shutdownTimeoutMs: all.shutdownTimeout,
     featureFlags: all.featureFlags ?? null,
     strict: all.strict,

@@ -73,6 +73,12 @@ export interface DistributedSchedulerOptions {
    * some statements a second while runs are under way. Not behind a pooler. @default false
    */
   fastFailover?: boolean;
+  /**
+   * The file of the heartbeat's thread, an absolute path or a `file:` URL, for an application that is bundled together with this
+   * package: `nestjs-distributed-cron/heartbeat-thread`, bundled as a file of its own.
+   * @default beside the code of this package
+   */
+  heartbeatThread?: string | URL;
   /** Who is told what a person should know, and how often. */
   alerts?: AlertOptions;
   /**

@@ -1,3 +1,5 @@
+import { inCleanContext } from './clean-context.js';
+
 /** How a group commit behaves. */
 export interface GroupCommitOptions {
   /** Items in one group at most. */
@@ -38,10 +40,12 @@ export class GroupCommit<Item, Answer> {
   private schedule(): void {
     if (this.scheduled || this.underWay || this.waiting.length === 0) return;
     this.scheduled = true;
-    setImmediate(() => {
+    const write = () => {
       this.scheduled = false;
       void this.writeNext();
-    });
+    };
+    // A group is no single caller's.
+    inCleanContext(() => setImmediate(write));
   }
 
   private async writeNext(): Promise<void> {

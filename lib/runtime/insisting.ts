@@ -1,9 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { retryDelay } from './retry-delay.js';
 
-/** Longest wait between two tries, in milliseconds. */
-const LONGEST_RETRY_MS = 2_000;
-
 /**
  * Asks until there is an answer. What failed together with others does not come back together with them.
  * @param ask given how often it has failed
@@ -19,7 +16,7 @@ export async function insisting<Answer>(
       return await ask(failures);
     } catch (error) {
       failures += 1;
-      const wait = retryDelay(failures, LONGEST_RETRY_MS);
+      const wait = retryDelay(failures);
       if (!goesOn(error, failures, wait)) throw error;
       await sleep(wait, undefined, { ref: false });
     }

@@ -1,6 +1,7 @@
 import { LONGEST_TIMER_MS } from '../domain/duration.js';
+import { inCleanContext } from './clean-context.js';
 import { monotonicNow } from './monotonic.js';
-import { retryDelay } from './retry-delay.js';
+import { LONGEST_RETRY_MS, retryDelay } from './retry-delay.js';
 
 /** One pass of a periodic duty; returns how many milliseconds to sleep before the next. */
 export type Pass = () => Promise<number>;
@@ -9,7 +10,7 @@ export type Pass = () => Promise<number>;
 export interface LoopOptions {
   /** Longest sleep, in milliseconds: a pass is looked at again at least this often, whatever it asked for. */
   readonly maxSleepMs: number;
-  /** Longest wait after failed passes, in milliseconds. @default maxSleepMs */
+  /** Longest wait after failed passes, in milliseconds, for what may wait. @default `LONGEST_RETRY_MS`, at most maxSleepMs */
   readonly maxRetryMs?: number;
   /** Told about every failed pass, with the number of failures in a row. */
   readonly onFailure: (error: unknown, failures: number) => void;
@@ -67,7 +68,7 @@ export class Loop {
     this.disarm();
     this.wakeAt = at;
     const sleep = Math.max(0, Math.min(at - monotonicNow(), this.options.maxSleepMs, LONGEST_TIMER_MS));
-    this.timer = setTimeout(() => this.run(), Math.ceil(sleep));
+    this.timer = inCleanContext(() => setTimeout(() => this.run(), Math.ceil(sleep)));
     this.timer.unref();
   }
 
@@ -97,7 +98,7 @@ export class Loop {
     } catch (error) {
       this.failures += 1;
       tell(() => this.options.onFailure(error, this.failures));
-      return retryDelay(this.failures, this.options.maxRetryMs ?? this.options.maxSleepMs);
+      return retryDelay(this.failures, this.options.maxRetryMs ?? Math.min(this.options.maxSleepMs, LONGEST_RETRY_MS));
     }
   }
 }

@@ -1,11 +1,9 @@
-import { Inject, Injectable } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { KnownJobs } from '../discovery/known-jobs.js';
-import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
 import { LONGEST_TIMER_MS } from '../domain/duration.js';
 import type { JobDefinition } from '../domain/job-definition.js';
 import { loopListener } from '../events/loop-listener.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
-import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { eachByItself } from '../runtime/each-by-itself.js';
 import { Loop } from '../runtime/loop.js';
 import { BackfillFeedStore, type Fed } from '../store/backfills/backfill-feed.store.js';
@@ -28,7 +26,6 @@ export class BackfillService {
   private stopping = false;
 
   constructor(
-    @Inject(SCHEDULER_OPTIONS) options: ResolvedSchedulerOptions,
     private readonly jobs: KnownJobs,
     private readonly store: BackfillStore,
     private readonly feeds: BackfillFeedStore,
@@ -36,7 +33,6 @@ export class BackfillService {
   ) {
     this.loop = new Loop(() => this.feed(), {
       maxSleepMs: LONGEST_TIMER_MS,
-      maxRetryMs: options.pollIntervalMs,
       ...loopListener(events, 'backfill'),
     });
   }

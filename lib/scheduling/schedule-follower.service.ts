@@ -49,7 +49,6 @@ export class ScheduleFollower {
   ) {
     this.loop = new Loop(() => this.follow(), {
       maxSleepMs: pace.longestMs,
-      maxRetryMs: pace.usualMs,
       ...loopListener(events, 'schedules'),
     });
     events.of('job.outdated').subscribe(({ jobName }) => this.lookAt(jobName));

@@ -2,9 +2,10 @@ import type { DataSource } from 'typeorm';
 import type { PostgresConnection } from '../options/scheduler-options.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { DatabaseConnectionError } from '../errors/database-connection.error.js';
+import { inCleanContext } from '../runtime/clean-context.js';
 import { Slots } from '../runtime/slots.js';
 import { connectionSettings, type ConnectionSettings } from './connection/client-config.js';
-import { applicationSource, asideSource, coordinationSource, receiptSource, type MigrationClass } from './connection/data-sources.js';
+import { applicationSource, asideSource, coordinationSource, leaveConnections, receiptSource, type MigrationClass } from './connection/data-sources.js';
 import { callFunction, type FunctionValue } from './connection/one-message.js';
 import { withPatience } from './connection/patience.js';
 import { startEmbeddedServer, type EmbeddedServer } from './embedded/embedded-server.js';
@@ -34,6 +35,7 @@ export class SchedulerDatabase {
     receiptSlots: number,
     private readonly connection: Connection,
     private readonly embedded: EmbeddedServer | null,
+    private readonly readOnly: { tell: () => void },
   ) {
     this.slots = new Slots(receiptSlots);
   }
@@ -52,12 +54,11 @@ export class SchedulerDatabase {
         : source.kind === 'options'
           ? source
           : { options: { url: embedded!.url }, from: 'the embedded server' };
+    const readOnly = { tell: () => {} };
     const connect = () =>
-      coordinationSource(connection.options, options, migrations)
-        .initialize()
-        .catch((error: unknown) => {
-          throw new DatabaseConnectionError(connection.from, error);
-        });
+      inCleanContext(() => coordinationSource(connection.options, options, migrations, () => readOnly.tell()).initialize()).catch((error: unknown) => {
+        throw new DatabaseConnectionError(connection.from, error);
+      });
     const coordination = await withPatience({ waitMs: options.waitForDatabaseMs, tell }, connect).catch(async (error: unknown) => {
       await embedded?.stop();
       throw error;
@@ -65,7 +66,7 @@ export class SchedulerDatabase {
     const openReceipts =
       source.kind === 'dataSource'
         ? async () => applicationSource(source.dataSource)
-        : () => receiptSource(connection.options, options).initialize();
+        : () => inCleanContext(() => receiptSource(connection.options, options).initialize());
     return new SchedulerDatabase(
       coordination,
       new Tables(options.schema),
@@ -74,6 +75,7 @@ export class SchedulerDatabase {
       source.kind === 'dataSource' ? Infinity : options.receiptPoolSize,
       connection,
       embedded,
+      readOnly,
     );
   }
 
@@ -85,6 +87,16 @@ export class SchedulerDatabase {
   /** Where the embedded server keeps its data while it runs; null without one. */
   get embeddedServer(): EmbeddedServer | null {
     return this.embedded;
+  }
+
+  /** @param tell told when a connection was found to lead to a server that takes no writes: others may, too */
+  whenReadOnly(tell: () => void): void {
+    this.readOnly.tell = tell;
+  }
+
+  /** Lets go of the connections that are at rest, because one outside the pools was found to take no writes. */
+  leaveConnections(): void {
+    leaveConnections(this.coordination);
   }
 
   /** For a connection outside the pools. */

@@ -48,6 +48,7 @@ describe('the options of the module', () => {
       blockedAfterMs: 5_000,
       shutdownTimeoutMs: 20_000,
       fastFailover: false,
+      heartbeatThread: null,
       featureFlags: null,
       strict: false,
       waitForDatabaseMs: 0,
@@ -56,6 +57,18 @@ describe('the options of the module', () => {
       logging: true,
     });
     expect([options, options.jobDefaults, options.connection, options.alerts].every(Object.isFrozen)).toBe(true);
+  });
+
+  it.each([
+    ['/app/heartbeat.thread.js', 'file:///app/heartbeat.thread.js'],
+    ['file:///app/heartbeat%20thread.js', 'file:///app/heartbeat%20thread.js'],
+    [new globalThis.URL('file:///app/thread.js'), 'file:///app/thread.js'],
+  ])('take the file of the heartbeat’s thread as %s', (given, href) => {
+    expect(scheduler({ heartbeatThread: given }).heartbeatThread?.href).toBe(href);
+  });
+
+  it.each(['thread.js', './thread.js', 'https://example.com/thread.js', '', 7])('refuse %s as the file of the heartbeat’s thread', (given) => {
+    expect(() => scheduler({ heartbeatThread: given as string })).toThrow(/heartbeatThread: expected an absolute path or a file: URL/);
   });
 
   it('take the place of the defaults; undefined is the same as left out', () => {

@@ -120,6 +120,29 @@ describe('a loop', () => {
     expect(passes()).toBe(1);
   });
 
+  it.each([
+    ['the longest sleep is a day', { maxSleepMs: 86_400_000 }, 1_000],
+    ['the longest sleep is shorter', { maxSleepMs: 300 }, 300],
+    ['what it does may wait', { maxSleepMs: 86_400_000, maxRetryMs: 60_000 }, 60_000],
+  ])('waits no longer than a second after failures, however many, also where %s', async (_what, bounds, longest) => {
+    const delays: number[] = [];
+    const over = new Promise<void>((resolve) => {
+      globalThis.setTimeout = Object.assign(
+        ((work: () => void, delay = 0) => {
+          delays.push(delay);
+          if (delays.length === 31) resolve();
+          return original(delays.length > 30 ? () => {} : work, 0);
+        }) as typeof setTimeout,
+        { __promisify__: original.__promisify__ },
+      );
+    });
+    loop = new Loop(async () => Promise.reject(new Error('no')), { ...bounds, onFailure: () => {} });
+    loop.start();
+    await over;
+    expect(Math.max(...delays)).toBeLessThanOrEqual(longest);
+    expect(Math.max(...delays)).toBeGreaterThanOrEqual(0.8 * longest);
+  });
+
   it('goes on when whoever is told of a failure, or of the recovery, throws', async () => {
     let passes = 0;
     const third = new Promise<void>((resolve) => {

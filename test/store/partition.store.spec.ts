@@ -117,10 +117,13 @@ describe('trap 16: partitions', () => {
 });
 
 describe('the schema', () => {
-  it('refuses a server that writes dates the driver does not read', async () => {
+  it('refuses a server that writes dates the driver does not read, where that can’t be overruled, as behind a pooler', async () => {
     const [{ name }] = (await stores.test.query<{ name: string }>('select current_database() as name')) as [{ name: string }];
     await stores.test.query(`alter database ${name} set datestyle = 'German'`);
-    const other = await SchedulerDatabase.open(resolveSchedulerOptions({ connection: stores.test.url }, { env: {}, embeddedInstalled: false }), []);
+    const other = await SchedulerDatabase.open(resolveSchedulerOptions({ connection: stores.test.url, poolSize: 1 }, { env: {}, embeddedInstalled: false }), []);
+    // On a session of its own it is overruled.
+    await new SchemaStore(other).verify();
+    await other.coordination.query('reset datestyle');
     await expect(new SchemaStore(other).verify()).rejects.toThrow(/DateStyle is "German, DMY"/);
     await other.close();
     await stores.test.query(`alter database ${name} reset datestyle`);

@@ -1,8 +1,9 @@
 import { MessageChannel, receiveMessageOnPort, Worker, type MessagePort } from 'node:worker_threads';
+import { HeartbeatThreadError } from '../../errors/heartbeat-thread.error.js';
+import { inCleanContext } from '../../runtime/clean-context.js';
 import type { ConnectionSettings } from '../../store/connection/client-config.js';
 import type { FromThread, HeartbeatSetup, ToThread } from './heartbeat.messages.js';
 
-const THREAD = new URL('./heartbeat.thread.js', import.meta.url);
 const RESTART_AFTER_MS = 500;
 const STOP_WITHIN_MS = 1_000;
 
@@ -33,6 +34,8 @@ export class HeartbeatThread {
     private readonly settings: () => ConnectionSettings,
     private readonly setup: Pick<HeartbeatSetup, 'schema' | 'watch' | 'lifeline'>,
     private readonly listener: ThreadListener,
+    /** The thread's file, where it is not beside this one. */
+    private readonly file: URL | null = null,
   ) {}
 
   /**
@@ -40,11 +43,11 @@ export class HeartbeatThread {
    * @throws why it could not; it may be started again then
    */
   async start(): Promise<void> {
-    const running = await this.run(false);
+    const running = await inCleanContext(() => this.run(false));
     if (!running) return;
     // Nothing else may keep a process that is still starting.
     running.worker.ref();
-    const refused = await firstConnection(running);
+    const refused = await firstConnection(running, (thrown) => this.explained(thrown));
     running.worker.unref();
     if (!refused || this.stopped) return;
     this.running = null;
@@ -78,15 +81,32 @@ export class HeartbeatThread {
     if (this.stopped) return null;
     const { port1, port2 } = new MessageChannel();
     const setup: HeartbeatSetup = { ...this.setup, client: config, port: port2, replaces };
-    const worker = new Worker(THREAD, { workerData: setup, transferList: [port2] });
+    const worker = this.worker(setup);
     const running: Running = { worker, port: port1, ended: new Promise((resolve) => worker.once('exit', () => resolve())) };
     this.running = running;
     worker.unref();
-    worker.on('error', this.listener.failed);
+    worker.on('error', (thrown) => this.listener.failed(this.explained(thrown)));
     port1.on('message', this.listener.hear);
     port1.unref();
     void running.ended.then(() => this.replaceLater(running));
     return running;
+  }
+
+  /**
+   * What was preloaded into the process (`--require`, `--import`, NODE_OPTIONS) is not for its threads: tracing that opens its port
+   * a second time would end this one.
+   */
+  private worker(setup: HeartbeatSetup): Worker {
+    const { NODE_OPTIONS: _, ...env } = process.env;
+    try {
+      return new Worker(this.file ?? besideThis(), { workerData: setup, transferList: [setup.port], execArgv: [], env });
+    } catch (thrown) {
+      throw this.explained(thrown);
+    }
+  }
+
+  private explained(thrown: unknown): HeartbeatThreadError {
+    return thrown instanceof HeartbeatThreadError ? thrown : new HeartbeatThreadError(this.file ?? besideThis(), thrown);
   }
 
   /** A thread that ended by itself is started again: the leases it kept may still hold. */
@@ -117,15 +137,24 @@ async function end({ worker, port, ended }: Running): Promise<void> {
   port.close();
 }
 
+/** @throws HeartbeatThreadError in a bundle of CommonJS, which does not know where it is */
+function besideThis(): URL {
+  try {
+    return new URL('./heartbeat.thread.js', import.meta.url);
+  } catch (thrown) {
+    throw new HeartbeatThreadError(null, thrown);
+  }
+}
+
 /** @returns why the thread could not connect, or null when it could */
-async function firstConnection({ worker, port, ended }: Running): Promise<Error | null> {
+async function firstConnection({ worker, port, ended }: Running, explained: (thrown: unknown) => Error): Promise<Error | null> {
   return new Promise((resolve) => {
     port.on('message', (message: FromThread) => {
       if (message.type === 'connected') resolve(null);
       if (message.type === 'refused') resolve(Object.assign(new Error(message.error.message), { code: message.code }));
     });
-    worker.once('error', resolve);
-    void ended.then(() => resolve(new Error('its thread ended')));
+    worker.once('error', (thrown) => resolve(explained(thrown)));
+    void ended.then(() => resolve(explained(new Error('it ended by itself'))));
     port.postMessage({ type: 'connect' } satisfies ToThread);
   });
 }

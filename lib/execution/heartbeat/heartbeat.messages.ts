@@ -50,6 +50,8 @@ export type ToThread =
   | { readonly type: 'forget'; readonly runs: readonly AttemptToForget[] }
   /** The password, where it is made anew for each connection. */
   | { readonly type: 'credentials'; readonly password: string }
+  /** A connection elsewhere was found to take no writes: those of the thread may be of the same kind. */
+  | { readonly type: 'reconnect' }
   /** Ends the connection and with it the thread. */
   | { readonly type: 'stop' };
 

@@ -4,6 +4,7 @@ import { databaseTrouble, type DatabaseTrouble } from '../../domain/database-tro
 import { LONGEST_TIMER_MS } from '../../domain/duration.js';
 import { describeError, type StoredError } from '../../domain/runs/stored-error.js';
 import { DatabaseConnectionError } from '../../errors/database-connection.error.js';
+import { HeartbeatThreadError } from '../../errors/heartbeat-thread.error.js';
 import type { LeaseLoss } from '../../errors/lease-lost.error.js';
 import { loopListener } from '../../events/loop-listener.js';
 import { SchedulerEvents } from '../../events/scheduler-events.js';
@@ -23,6 +24,9 @@ import { WakeUps } from './wake-ups.js';
 /** How soon runs are looked at again in any case, in milliseconds: one that was cancelled may be stuck before its next limit. */
 const LOOK_AGAIN_MS = 5_000;
 
+/** In milliseconds. */
+const RECONNECT_EVERY_MS = 2_000;
+
 /**
  * Keeps the leases of this instance's runs, from a thread with its own connection, and tells a handler through its
  * signal the moment its lease is lost: by the database's word, or by the monotonic clock when no word comes.
@@ -33,6 +37,7 @@ export class HeartbeatService {
   private readonly deadlines: Loop;
   private readonly pulse = new Pulse();
   private readonly forgotten: AttemptToForget[] = [];
+  private reconnectedAt = -Infinity;
 
   constructor(
     @Inject(SCHEDULER_OPTIONS) private readonly options: ResolvedSchedulerOptions,
@@ -58,16 +63,21 @@ export class HeartbeatService {
         this.wakeUps.areHeard = false;
       },
       replaced: () => this.watch(this.runs.list()),
-    });
+    }, options.heartbeatThread);
+    database.whenReadOnly(() => this.reconnect());
     this.deadlines = new Loop(async () => this.checkDeadlines(), {
       maxSleepMs: LONGEST_TIMER_MS,
       ...loopListener(events, 'heartbeat'),
     });
   }
 
-  /** @throws DatabaseConnectionError when the thread can't connect, though the pools can; it may be started again then */
+  /**
+   * @throws DatabaseConnectionError when the thread can't connect, though the pools can; it may be started again then
+   * @throws HeartbeatThreadError when there can't be a thread
+   */
   async start(): Promise<void> {
     await this.thread.start().catch((error: unknown) => {
+      if (error instanceof HeartbeatThreadError) throw error;
       throw new DatabaseConnectionError('the scheduler’s settings, for the heartbeat’s own connection', unusable(error, this.settings.functions));
     });
     this.pulse.start(this.options.blockedAfterMs);
@@ -149,7 +159,18 @@ export class HeartbeatService {
 
   private failed(error: StoredError, trouble: DatabaseTrouble | null): void {
     this.events.emit({ type: 'heartbeat.failed', error, trouble });
+    if (trouble?.kind === 'read-only') {
+      this.database.leaveConnections();
+      this.reconnect();
+    }
     this.renewPassword().catch((refused: unknown) => this.events.emit({ type: 'heartbeat.failed', error: describeError(refused) }));
+  }
+
+  /** While the address still leads to what takes no writes, every loop finds that again and again. */
+  private reconnect(): void {
+    if (monotonicNow() - this.reconnectedAt < RECONNECT_EVERY_MS) return;
+    this.reconnectedAt = monotonicNow();
+    this.thread.post({ type: 'reconnect' });
   }
 
   /** The thread's next connection may need a new one. */

@@ -32,6 +32,7 @@ port.on('message', (message: ToThread) => {
   if (message.type === 'watch') message.runs.forEach(watchOver);
   else if (message.type === 'forget') message.runs.forEach(forget);
   else if (message.type === 'connect') void connect();
+  else if (message.type === 'reconnect') reconnect();
   else if (message.type === 'credentials') changePassword(message.password);
   else void stop().finally(() => port.close());
 });
@@ -49,6 +50,11 @@ function forget(run: AttemptToForget): void {
 function changePassword(password: string): void {
   keeper.changePassword(password);
   lifeline?.changePassword(password);
+}
+
+function reconnect(): void {
+  keeper.reconnect();
+  lifeline?.reconnect();
 }
 
 async function connect(): Promise<void> {

@@ -1,12 +1,12 @@
-import { Client } from 'pg';
+import type { Client } from 'pg';
 import { LONGEST_TIMER_MS } from '../../domain/duration.js';
 import { Loop } from '../../runtime/loop.js';
 import { monotonicNow } from '../../runtime/monotonic.js';
 import { retryDelay } from '../../runtime/retry-delay.js';
 import { writeBlocked } from '../../store/jobs/blocked-instance.js';
-import { sessionOf } from '../../store/connection/pg-session.js';
 import { renewLeases, type RenewalAnswer } from '../../store/runs/renew-leases.js';
-import { OWN_TYPES, type ClientOptions } from '../../store/connection/client-config.js';
+import type { ClientOptions } from '../../store/connection/client-config.js';
+import { OwnClient } from '../../store/connection/own-client.js';
 import type { Tables } from '../../store/tables.js';
 import { Failures } from './failures.js';
 import type { AttemptToForget, FromThread, Renewal, WatchedRun } from './heartbeat.messages.js';
@@ -23,8 +23,6 @@ const HELD_RETRY_MS = 100;
 const NOTE_RETRY_MS = 1_000;
 /** For the two statements with which it begins to listen. */
 const LISTEN_PATIENCE_MS = 2_000;
-/** Without a lease to keep, a connection that was lost is made again only to listen. */
-const LONGEST_LISTEN_RETRY_MS = 10_000;
 /** All instances lose theirs in the same moment. */
 const RECONNECT_WITHIN_MS = 500;
 
@@ -46,6 +44,7 @@ export class LeaseKeeper {
   private deaf = 0;
   private note: Note | null = null;
   private passedOver = false;
+  private distrusted = false;
   private readonly loop = new Loop(() => this.beat(), {
     maxSleepMs: LONGEST_TIMER_MS,
     maxRetryMs: MAX_RETRY_MS,
@@ -74,6 +73,12 @@ export class LeaseKeeper {
 
   /** Connects, too, as long as it takes. */
   listen(): void {
+    this.loop.wake();
+  }
+
+  /** On another connection from now on: this one may lead to what was the primary before. */
+  reconnect(): void {
+    this.distrusted = true;
     this.loop.wake();
   }
 
@@ -110,6 +115,7 @@ export class LeaseKeeper {
 
   /** Renews every lease in hand once. @returns milliseconds to the next beat */
   async beat(): Promise<number> {
+    if (this.distrusted) this.disconnect();
     const leases = this.renewable();
     this.passedOver = false;
     if (leases.length > 0) await this.renew(leases);
@@ -160,7 +166,7 @@ export class LeaseKeeper {
     } catch (error) {
       this.disconnect();
       this.failed(error);
-      return retryDelay(++this.deaf, LONGEST_LISTEN_RETRY_MS);
+      return retryDelay(++this.deaf);
     }
   }
 
@@ -206,19 +212,13 @@ export class LeaseKeeper {
 
   private async connected(patience: number): Promise<Client> {
     if (this.client) return this.client;
-    const client = new Client({ ...this.config, types: OWN_TYPES, connectionTimeoutMillis: patience });
+    const client = new OwnClient({ ...this.config, connectionTimeoutMillis: patience });
     client.on('error', () => {
       if (this.client !== client) return;
       this.disconnect();
       if (this.ear) this.loop.wakeWithin(Math.random() * RECONNECT_WITHIN_MS);
     });
     await client.connect();
-    try {
-      await sessionOf(client, patience);
-    } catch (error) {
-      client.end().catch(() => {});
-      throw error;
-    }
     this.client = client;
     return client;
   }
@@ -227,6 +227,7 @@ export class LeaseKeeper {
     const client = this.client;
     if (client && this.ear?.knows(client)) this.tell({ type: 'listening', isHeard: false });
     this.client = null;
+    this.distrusted = false;
     client?.end().catch(() => {});
   }
 }

@@ -1,10 +1,11 @@
-import { Client } from 'pg';
+import type { Client } from 'pg';
 import { LONGEST_TIMER_MS } from '../../domain/duration.js';
 import { PROVE_EVERY_MS } from '../../domain/runs/fast-failover.js';
 import { Loop } from '../../runtime/loop.js';
 import { monotonicNow } from '../../runtime/monotonic.js';
 import { breakConnection } from '../../store/connection/break-connection.js';
-import { OWN_TYPES, type ClientOptions } from '../../store/connection/client-config.js';
+import type { ClientOptions } from '../../store/connection/client-config.js';
+import { OwnClient } from '../../store/connection/own-client.js';
 import { sessionOf } from '../../store/connection/pg-session.js';
 import { announceLifeline, holdLifeline, proveLifeline } from '../../store/jobs/lifeline.js';
 import type { Tables } from '../../store/tables.js';
@@ -16,7 +17,6 @@ import type { AttemptToForget, FromThread } from './heartbeat.messages.js';
 const PATIENCE_MS = 400;
 /** All instances lose theirs in the same moment. */
 const RECONNECT_WITHIN_MS = 100;
-const MAX_RETRY_MS = 2_000;
 /** Where the way to the server is long, a connection takes many round trips. */
 const MOST_PATIENCE_MS = 10_000;
 /** Its row may be made anew while a run goes on for hours. */
@@ -39,9 +39,9 @@ export class Lifeline {
   private tries = 0;
   /** The session is a pooler's: there is nothing to hold on to. */
   private pooled = false;
+  private distrusted = false;
   private readonly loop = new Loop(() => this.prove(), {
     maxSleepMs: LONGEST_TIMER_MS,
-    maxRetryMs: MAX_RETRY_MS,
     onFailure: (error) => {
       this.disconnect();
       this.failures.failed('lifeline', error);
@@ -70,6 +70,12 @@ export class Lifeline {
     this.loop.wake();
   }
 
+  /** On another connection from now on: this one may lead to what was the primary before. */
+  reconnect(): void {
+    this.distrusted = true;
+    this.loop.wake();
+  }
+
   watch({ id, attempt }: AttemptToForget): void {
     this.inFlight.add(`${id}#${attempt}`);
     if (this.inFlight.size === 1) this.loop.wakeWithin(FIRST_PROOF_AFTER_MS);
@@ -94,6 +100,7 @@ export class Lifeline {
   /** One proof, while there is something to prove. @returns milliseconds to the next */
   async prove(): Promise<number> {
     if (this.pooled) return LONGEST_TIMER_MS;
+    if (this.distrusted) this.disconnect();
     const client = await this.connected(Math.min(MOST_PATIENCE_MS, PATIENCE_MS * 2 ** Math.min(this.tries++, 10)));
     this.tries = 0;
     if (!client || this.inFlight.size === 0) {
@@ -110,7 +117,7 @@ export class Lifeline {
   /** @returns null behind a pooler */
   private async connected(patience: number): Promise<Client | null> {
     if (this.client || this.pooled) return this.client;
-    const client = new Client({ ...this.config, types: OWN_TYPES, connectionTimeoutMillis: patience });
+    const client = new OwnClient({ ...this.config, connectionTimeoutMillis: patience });
     const gone = () => {
       if (this.client !== client) return;
       this.disconnect();
@@ -156,6 +163,7 @@ export class Lifeline {
   private disconnect(): void {
     const { client } = this;
     this.client = null;
+    this.distrusted = false;
     if (!this.pooled) this.proof.cutOff();
     if (client) breakConnection(client);
   }

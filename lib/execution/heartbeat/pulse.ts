@@ -1,3 +1,4 @@
+import { inCleanContext } from '../../runtime/clean-context.js';
 import { monotonicNow } from '../../runtime/monotonic.js';
 
 /** Between two beats, in milliseconds, at most. */
@@ -16,7 +17,7 @@ export class Pulse {
   start(noticedAfterMs: number): void {
     this.stop();
     this.beat();
-    this.timer = setInterval(() => this.beat(), Math.min(LONGEST_BEAT_MS, Math.ceil(noticedAfterMs / 4)));
+    this.timer = inCleanContext(() => setInterval(() => this.beat(), Math.min(LONGEST_BEAT_MS, Math.ceil(noticedAfterMs / 4))));
     this.timer.unref();
   }
 

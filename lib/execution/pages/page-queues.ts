@@ -7,6 +7,7 @@ import { describeError } from '../../domain/runs/stored-error.js';
 import { InvalidOptionsError } from '../../errors/invalid-options.error.js';
 import { SchedulerEvents } from '../../events/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../../options/resolve-options.js';
+import { inCleanContext } from '../../runtime/clean-context.js';
 import { SchedulerDatabase } from '../../store/scheduler-database.js';
 
 /** The application's queue for pages, opened when it is needed first. */
@@ -40,7 +41,7 @@ export class PageQueues implements OnApplicationShutdown {
   async open(): Promise<PageQueue> {
     const queue = this.queue ?? provided(this.modules);
     if (!queue) throw new InvalidOptionsError(['Pages need a queue: provide a PageQueue under PAGE_QUEUE.']);
-    this.opening ??= this.opened(queue).catch((error: unknown) => {
+    this.opening ??= inCleanContext(() => this.opened(queue)).catch((error: unknown) => {
       this.opening = null;
       throw error;
     });

@@ -18,6 +18,7 @@ import { PartitionStore } from '../../store/upkeep/partition.store.js';
 import type { ReceiptKey } from '../../store/receipts/receipt.store.js';
 import { onReceiptConnection } from '../../store/receipts/receipt-transaction.js';
 import { SchedulerDatabase } from '../../store/scheduler-database.js';
+import { againOnConflict } from './again.js';
 import { IdempotencyKeys } from './idempotency-keys.js';
 import { InFlightRuns, type InFlightRun } from '../in-flight-runs.js';
 
@@ -105,7 +106,7 @@ export class ExternalEffects {
     const idempotencyKey = this.keys.of(run.owned, key.entity, key.effect);
     const opening = async () =>
       onReceiptConnection(await this.database.receipts(), ({ manager }, bounded) => bounded(this.store.open(manager, run.owned, key, idempotencyKey, policy)));
-    return this.partitions.makingSure(() => [run.owned.fireTime], () => slots.run(opening));
+    return this.partitions.makingSure(() => [run.owned.fireTime], () => againOnConflict(run, () => slots.run(opening)));
   }
 
   private async call<Answer>(run: InFlightRun, key: ReceiptKey, plan: CallPlan<Answer>, idempotencyKey: string): Promise<Answer> {

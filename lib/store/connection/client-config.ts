@@ -62,30 +62,46 @@ function plain(value: unknown, path: string, functions: string[]): unknown {
 
 type TypeParser = (text: string) => unknown;
 
-/** By the type's number in PostgreSQL: what this library reads. */
-const PARSERS: Record<number, TypeParser> = {
-  16: (text) => text === 't',
-  19: String,
-  20: String,
-  21: Number,
-  23: Number,
-  25: String,
-  26: Number,
-  114: (text) => JSON.parse(text) as unknown,
-  700: Number,
-  701: Number,
-  1184: instant,
-  3802: (text) => JSON.parse(text) as unknown,
-};
+const json: TypeParser = (text) => JSON.parse(text) as unknown;
+
+/** By the type's number in PostgreSQL, and that of arrays of it: what this library reads. */
+const READ: readonly (readonly [type: number, array: number, parser: TypeParser])[] = [
+  [16, 1000, (text) => text === 't'],
+  [19, 1003, String],
+  [20, 1016, String],
+  [21, 1005, Number],
+  [23, 1007, Number],
+  [25, 1009, String],
+  [26, 1028, Number],
+  [114, 199, json],
+  [700, 1021, Number],
+  [701, 1022, Number],
+  [1043, 1015, String],
+  [1184, 1185, instant],
+  [1700, 1231, String],
+  [2950, 2951, String],
+  [3802, 3807, json],
+];
+
+const PARSERS = new Map<number, TypeParser>(READ.flatMap(([type, array, parser]) => [[type, parser], [array, arrayOf(parser)]]));
 
 /**
- * How this library's own connections read values: as pg does by itself. Many applications change that for their whole
- * process (`pg.types.setTypeParser`), and a scheduler that gets text for an instant can't tell the time.
+ * How answers to this library's statements are read, over whatever connection they come: as pg does by itself. Many applications
+ * change that for their whole process (`pg.types.setTypeParser`) or for a pool of theirs, and where `false` comes as the text
+ * `f`, each receipt would be written twice. What is not listed is read as text.
  */
 export const OWN_TYPES = {
-  getTypeParser: (oid: number, format?: 'text' | 'binary'): TypeParser =>
-    (format !== 'binary' && PARSERS[oid]) || (pg.types.getTypeParser(oid, format ?? 'text') as TypeParser),
+  getTypeParser: (oid: number, format?: 'text' | 'binary'): TypeParser => {
+    const parser = PARSERS.get(oid) ?? String;
+    return format === 'binary' ? (pg.types.getTypeParser(oid, format) as TypeParser) : parser;
+  },
 };
+
+/** pg's own, which @types/pg does not declare. */
+function arrayOf(parser: TypeParser): TypeParser {
+  const { arrayParser } = pg.types as unknown as { arrayParser: { create(text: string, parser: TypeParser): { parse(): unknown } } };
+  return (text) => arrayParser.create(text, parser).parse();
+}
 
 /** `2026-01-31 09:00:00.123456+05:30`; the offset's minutes are left out when they are zero. */
 function instant(text: string): Date {

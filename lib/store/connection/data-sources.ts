@@ -1,10 +1,8 @@
-import type { Client } from 'pg';
 import { DataSource, type MigrationInterface } from 'typeorm';
 import { DatabaseConnectionError } from '../../errors/database-connection.error.js';
 import type { ResolvedSchedulerOptions } from '../../options/resolve-options.js';
 import type { PostgresConnection } from '../../options/scheduler-options.js';
-import { breakConnection } from './break-connection.js';
-import { CONNECT_TIMEOUT_MS, KEEP_ALIVE, OWN_TYPES } from './client-config.js';
+import { CONNECT_TIMEOUT_MS, KEEP_ALIVE } from './client-config.js';
 import { JobAction } from '../entities/job-action.entity.js';
 import { JobBackfill } from '../entities/job-backfill.entity.js';
 import { JobFlag } from '../entities/job-flag.entity.js';
@@ -12,7 +10,7 @@ import { JobInstance } from '../entities/job-instance.entity.js';
 import { JobPage } from '../entities/job-page.entity.js';
 import { JobRun } from '../entities/job-run.entity.js';
 import { JobSchedule } from '../entities/job-schedule.entity.js';
-import { GuardedClient } from './guarded-client.js';
+import { clientOf, Connections } from './guarded-client.js';
 import { clientWithPatience } from './patient-client.js';
 import { Receipt } from '../entities/receipt.entity.js';
 
@@ -21,11 +19,7 @@ export type MigrationClass = new () => MigrationInterface;
 
 const ENTITIES = [JobSchedule, JobRun, JobPage, Receipt, JobBackfill, JobInstance, JobAction, JobFlag];
 
-/** By their pool, also those that still connect: a claim whose answer came after the end would start a handler. */
-const connections = new WeakMap<DataSource, Set<Client>>();
-
-/** How many connections each has lost so far. */
-const losses = new WeakMap<DataSource, { lost: number }>();
+const connections = new WeakMap<DataSource, Connections>();
 
 /** Longer than any statement of this library takes, in milliseconds. */
 const MOST_PATIENCE_MS = 15_000;
@@ -33,42 +27,49 @@ const MOST_PATIENCE_MS = 15_000;
 /** A large file is not gone at once, in milliseconds. */
 const ASIDE_PATIENCE_MS = 120_000;
 
-/** Claims, completes, reaps: small, impatient, and with the entities of this library alone. */
-export function coordinationSource(connection: PostgresConnection, options: ResolvedSchedulerOptions, migrations: MigrationClass[]): DataSource {
-  const open = new Set<Client>();
-  const count = { lost: 0 };
-  const Client = clientWithPatience(MOST_PATIENCE_MS, open, () => (count.lost += 1));
+/**
+ * Claims, completes, reaps: small, impatient, and with the entities of this library alone.
+ * @param whenReadOnly told when a connection of it was found to take no writes
+ */
+export function coordinationSource(connection: PostgresConnection, options: ResolvedSchedulerOptions, migrations: MigrationClass[], whenReadOnly: () => void): DataSource {
+  const open = new Connections(whenReadOnly);
   const source = new DataSource({
-    ...own(lasting(connection, options.poolSize), options.poolSize, { Client, types: OWN_TYPES }),
+    ...own(lasting(connection, options.poolSize), options.poolSize, { Client: clientWithPatience(MOST_PATIENCE_MS, open) }),
     schema: options.schema,
     entities: ENTITIES,
     migrations,
     migrationsTableName: 'distributed_cron_migrations',
   });
   connections.set(source, open);
-  losses.set(source, count);
   return source;
 }
 
 /** How many connections the source has lost so far: ended by the server, or on the way to it. */
 export function lostConnections(source: DataSource): number {
-  return losses.get(source)?.lost ?? 0;
+  return connections.get(source)?.lost ?? 0;
 }
 
-/** Breaks the source's connections, so that nobody waits any longer for a database that does not answer. */
+/**
+ * Breaks the source's connections, so that nobody waits any longer for a database that does not answer: a claim whose answer came
+ * after the end would start a handler.
+ */
 export function abandonConnections(source: DataSource): void {
-  const why = new Error('The scheduler has stopped, and waits no longer for the database');
-  for (const client of connections.get(source) ?? []) breakConnection(client, why);
+  connections.get(source)?.abandon(new Error('The scheduler has stopped, and waits no longer for the database'));
+}
+
+/** Lets go of the source's connections that are at rest: somebody else has found that they lead to a server that takes no writes. */
+export function leaveConnections(source: DataSource): void {
+  connections.get(source)?.leave();
 }
 
 /** Holds receipts and what the application writes with them. */
 export function receiptSource(connection: PostgresConnection, options: ResolvedSchedulerOptions): DataSource {
-  return new DataSource({ ...own(connection, options.receiptPoolSize, { Client: GuardedClient }), entities: connection.entities ?? [] });
+  return new DataSource({ ...own(connection, options.receiptPoolSize, { Client: clientOf(new Connections()) }), entities: connection.entities ?? [] });
 }
 
 /** One connection, for what takes long and makes no claim wait. */
 export function asideSource(connection: PostgresConnection): DataSource {
-  return new DataSource({ ...own(connection, 1, { Client: clientWithPatience(ASIDE_PATIENCE_MS), types: OWN_TYPES }), entities: [] });
+  return new DataSource({ ...own(connection, 1, { Client: clientWithPatience(ASIDE_PATIENCE_MS) }), entities: [] });
 }
 
 /** @throws DatabaseConnectionError when the application has not initialized it */

@@ -1,5 +1,7 @@
 import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
 import { PATIENCE_MS, orBreak, type Bounded } from '../receipts/receipt-transaction.js';
+import { discardConnection } from './break-connection.js';
+import { isUseless } from './sql-state.js';
 import { sendTogether, type MessageClient, type Statement } from './statement.js';
 
 /** What became of a transaction's work: how it is ended, and its result. */
@@ -35,6 +37,7 @@ export async function inMergedTransaction<Result>(
       return result;
     } catch (error) {
       await bounded(ends.rollback()).catch(() => {});
+      if (isUseless(error)) discardConnection(client);
       throw error;
     }
   } finally {

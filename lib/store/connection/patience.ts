@@ -6,7 +6,8 @@ import { UnusableDatabaseError } from '../../errors/unusable-database.error.js';
 import { monotonicNow } from '../../runtime/monotonic.js';
 import { retryDelay } from '../../runtime/retry-delay.js';
 
-const LONGEST_RETRY_MS = 5_000;
+/** How often it is told that the start still waits, in milliseconds. */
+const TELL_EVERY_MS = 5_000;
 
 /** How long a start waits for its database, and who is told. */
 export interface Patience {
@@ -22,14 +23,18 @@ export interface Patience {
  */
 export async function withPatience<Result>({ waitMs, tell }: Patience, work: () => Promise<Result>): Promise<Result> {
   const deadline = monotonicNow() + waitMs;
+  let toldAt = -Infinity;
   for (let failures = 1; ; failures++) {
     try {
       return await work();
     } catch (error) {
-      const pause = retryDelay(failures, LONGEST_RETRY_MS);
+      const pause = retryDelay(failures);
       const left = deadline - monotonicNow();
       if (!databaseTrouble(error)?.passing || pause > left) throw inWords(error);
-      tell(`Waiting for the database, ${formatDuration(Math.round(left / 1_000) * 1_000)} more at most: ${(inWords(error) as Error).message}`);
+      if (monotonicNow() - toldAt >= TELL_EVERY_MS) {
+        toldAt = monotonicNow();
+        tell(`Waiting for the database, ${formatDuration(Math.round(left / 1_000) * 1_000)} more at most: ${(inWords(error) as Error).message}`);
+      }
       await sleep(pause);
     }
   }

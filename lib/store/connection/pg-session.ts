@@ -1,14 +1,42 @@
+import { ask } from './ask.js';
+import { MOST_IDLE_MS } from './transaction.js';
+
 /** What pg offers on a connection for statements that carry their values in their text. */
 export interface PgSession {
   query(text: string): Promise<PgResult | PgResult[]>;
   escapeLiteral(text: string): string;
 }
 
-/** Of the server process, as the connection was told when it began; pg does not declare it. */
 interface NumberedClient {
+  /** Of the server process, as the connection was told when it began; pg does not declare it. */
   readonly processID: number | null;
-  query(query: { text: string; query_timeout?: number }): Promise<PgResult | PgResult[]>;
 }
+
+/**
+ * What statements of this library depend on, whatever the role, the database, PGOPTIONS or the server’s file say: limits that are
+ * for other people's statements, and how values are read and written. How long a statement may take its client decides, and whether
+ * a session may write is never overruled.
+ */
+const SETTINGS: Record<string, string> = {
+  default_transaction_isolation: 'read committed',
+  default_transaction_deferrable: 'off',
+  lock_timeout: '0',
+  statement_timeout: '0',
+  idle_session_timeout: '0',
+  transaction_timeout: '0',
+  // A process that is frozen in a transaction holds its locks no longer than that.
+  idle_in_transaction_session_timeout: String(MOST_IDLE_MS),
+  standard_conforming_strings: 'on',
+  array_nulls: 'on',
+  bytea_output: 'hex',
+  client_encoding: 'UTF8',
+  DateStyle: 'ISO, MDY',
+  IntervalStyle: 'postgres',
+  TimeZone: 'UTC',
+  extra_float_digits: '1',
+  // Where a planner switch makes a plan look dear, up to PostgreSQL 17 each of these small statements would be compiled.
+  jit: 'off',
+};
 
 interface PgResult {
   readonly rows: unknown[];
@@ -43,8 +71,9 @@ const sessions = new WeakMap<object, Promise<SessionFacts>>();
 const prepared = new WeakMap<PgSession, Map<string, number>>();
 
 /**
- * Asks once for each connection. A session of its own is made read committed, whatever the default of its role or database:
- * under a stricter level a renewal of leases fails when a run that it is about ends in that moment, and with it all others.
+ * Asks once for each connection, and gives a session of its own the settings that this library depends on. Under a stricter
+ * isolation, for one, a renewal of leases fails when a run that it is about ends in that moment, and with it all others. Behind
+ * a pooler nothing is set: the session is somebody else's a moment later.
  * @param client this library's own, of pg's kind
  * @param patienceMs how long to wait for the answer; as long as the client does, if it is left out
  */
@@ -59,10 +88,18 @@ export function sessionOf(client: object, patienceMs?: number): Promise<SessionF
 }
 
 async function look(client: NumberedClient, patienceMs?: number): Promise<SessionFacts> {
-  const ask = async (text: string) => [await client.query({ text, ...(patienceMs !== undefined && { query_timeout: patienceMs }) })].flat()[0]!.rows;
-  const [{ pid, isolation }] = (await ask(`select pg_backend_pid() as pid, current_setting('default_transaction_isolation') as isolation`)) as [{ pid: number; isolation: string }];
+  // In one statement, so that it is one session that is asked and set. What does not exist in this version of the server is left out.
+  const text = `
+    select pg_backend_pid() as pid,
+           (select reset_val from pg_settings where name = 'default_transaction_isolation') as isolation,
+           (select count(set_config(name, wanted.value, false))
+            from   pg_settings
+            join   unnest($2::text[], $3::text[]) as wanted (name, value) using (name)
+            where  pg_backend_pid() = $1) as set`;
+  const values = [client.processID, Object.keys(SETTINGS), Object.values(SETTINGS)];
+  const { rows } = [await ask(client, text, values, patienceMs)].flat()[0]!;
+  const [{ pid, isolation }] = rows as [{ pid: number; isolation: string }];
   const isOwn = pid === client.processID;
-  if (isOwn && isolation !== 'read committed') await ask(`set default_transaction_isolation = 'read committed'`);
   // A claim depends on it, and goes on to ask for it itself: what was set may be reset.
   return { isOwn, isReadCommitted: isOwn && isolation === 'read committed' };
 }

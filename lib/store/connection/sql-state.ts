@@ -1,7 +1,11 @@
 interface PostgresError {
   code?: string;
+  /** In the server's language: only what this library has put into it is looked for. */
   message?: string;
+  /** A word in the server's language, which nothing but a server has. */
   severity?: string;
+  /** In which function of the server it was found: in no language. */
+  routine?: string;
   constraint?: string;
   table?: string;
 }
@@ -28,9 +32,28 @@ export function isMissingTable(error: unknown): boolean {
   return code === '42P01' || code === '42883' || code === '3F000';
 }
 
+/** With these the server ends the session: it is shut down, or somebody has ended it, or it took too long with a transaction or without. */
+const LAST_WORDS = ['57P01', '57P02', '57P03', '57P04', '57P05', '25P03', '25P04'];
+
+/** True when the server has ended the session with it. */
+export function isLastWord(error: unknown): boolean {
+  const { code } = postgresError(error);
+  return code !== undefined && (LAST_WORDS.includes(code) || (code.length === 5 && code.startsWith('08')));
+}
+
 /** True when the server answered that the statement failed: nothing of it is done. After a broken or silent line nobody knows. */
 export function isRefusal(error: unknown): boolean {
-  return postgresError(error).severity === 'ERROR';
+  return postgresError(error).severity !== undefined && !isLastWord(error);
+}
+
+/** True when the session takes no writes: it is one of a standby, or of what was a primary before. */
+export function isReadOnly(error: unknown): boolean {
+  return postgresError(error).code === '25006';
+}
+
+/** True when nothing more is to be asked on the connection: its session is over, or takes no writes. A pool would give it out again. */
+export function isUseless(error: unknown): boolean {
+  return isReadOnly(error) || isLastWord(error);
 }
 
 /** A deadlock or a serialization failure: the transaction did nothing, and may do better next time. */
@@ -47,6 +70,6 @@ export function isImpatience(error: unknown): boolean {
 
 /** True when a prepared statement is not what it was: it is gone, is there already, or gives other columns since a table was altered. */
 export function isStalePrepared(error: unknown): boolean {
-  const { code, message } = postgresError(error);
-  return code === '26000' || code === '42P05' || (code === '0A000' && /cached plan/.test(message ?? ''));
+  const { code, routine } = postgresError(error);
+  return code === '26000' || code === '42P05' || (code === '0A000' && routine === 'RevalidateCachedQuery');
 }

@@ -1,3 +1,5 @@
+import { ask } from './ask.js';
+
 /** SQL and its values: `$1` is the first. */
 export interface Statement {
   readonly text: string;
@@ -6,7 +8,7 @@ export interface Statement {
 
 /** What pg offers on a connection for statements that carry their values in their text. */
 export interface MessageClient {
-  query(text: string): Promise<{ rows: unknown[] } | { rows: unknown[] }[]>;
+  query(text: string): Promise<unknown>;
   escapeLiteral(text: string): string;
 }
 
@@ -16,8 +18,7 @@ export interface MessageClient {
  */
 export async function sendTogether(client: MessageClient, statements: readonly (Statement | string)[]): Promise<unknown[][]> {
   const text = statements.map((statement) => (typeof statement === 'string' ? statement : inlined(statement, client)));
-  const results = await client.query(text.join(';\n'));
-  return (Array.isArray(results) ? results : [results]).map(({ rows }) => rows);
+  return [await ask(client, text.join(';\n'))].flat().map(({ rows }) => rows);
 }
 
 /**

@@ -1,5 +1,6 @@
 import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
-import { breakConnection } from '../connection/break-connection.js';
+import { breakConnection, discardConnection } from '../connection/break-connection.js';
+import { isUseless } from '../connection/sql-state.js';
 import { sendTogether, type MessageClient, type Statement } from '../connection/statement.js';
 
 /** How long an answer to a statement of the receipt's own is waited for, in milliseconds; it may have to wait for another receipt. */
@@ -20,7 +21,10 @@ export async function onReceiptConnection<Result>(
   const queryRunner = dataSource.createQueryRunner();
   try {
     const client: unknown = await queryRunner.connect();
-    return await work(queryRunner, (statement) => orBreak(client, statement, patienceMs));
+    return await work(queryRunner, (statement) => orBreak(client, statement, patienceMs)).catch((error: unknown) => {
+      if (isUseless(error)) discardConnection(client);
+      throw error;
+    });
   } finally {
     await queryRunner.release();
   }
