@@ -80,7 +80,7 @@ describe('a backfill by two replicas', () => {
     const seconds = punctual.map(({ fireTime }) => fireTime.getTime() / 1_000);
     expect(seconds).toEqual(seconds.map((_, index) => seconds[0]! + index));
     expect(await cluster.ledger.deadlocks()).toBe(0);
-  }, 90_000);
+  });
 
   it('G8 of a job that forbids overlap fits between its live occurrences, of which none is skipped and none runs beside another run', async () => {
     const careful: ReplicaJob = { name: 'careful', cron: '*/3 * * * * *', overlap: 'forbid', steps: [{ effect: 'begun' }, { pauseMs: 200 }, { effect: 'ended' }] };
@@ -109,7 +109,7 @@ describe('a backfill by two replicas', () => {
     expect(live.map(({ status, reason, trigger }) => ({ status, reason, trigger }))).toEqual(live.map(() => ({ status: 'done', reason: null, trigger: 'schedule' })));
     const effects = (await cluster.ledger.effects('careful')).map(({ entity }) => entity);
     expect(effects).toEqual(effects.map((_, index) => (index % 2 === 0 ? 'begun' : 'ended')));
-  }, 90_000);
+  });
 });
 
 /** How many of the runs went on at one instant. A run that was taken over counts from its last attempt's start. */

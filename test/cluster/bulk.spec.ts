@@ -34,5 +34,5 @@ describe('a replica that is killed in the middle of many effects', () => {
     expect(batches.reduce((sum, { applied }) => sum + applied, 0)).toBe(HALF);
     expect(batches.reduce((sum, { skipped }) => sum + skipped, 0)).toBe(HALF);
     expect((await cluster.ledger.run(at)).earlierAttempts).toMatchObject([{ attempt: 1, status: 'orphaned' }]);
-  }, 120_000);
+  });
 });

@@ -64,7 +64,7 @@ describe('a replica that is killed around a call', () => {
       'after-the-close park': ['done', 1, 1],
       'after-the-close resend': ['done', 1, 1],
     });
-  }, 90_000);
+  });
 
   it('G4 ten times at any moment: every call is done and was acted upon, or is in doubt', async () => {
     const entities = ['a', 'b', 'c'];
@@ -149,5 +149,5 @@ describe('a replica that is frozen past its lease in the middle of a call, repla
           expect(taken).toBeLessThanOrEqual(2);
       }
     }
-  }, 90_000);
+  });
 });

@@ -45,7 +45,7 @@ describe('replicas with fast failover', () => {
     expect(run).toMatchObject({ status: 'done', claimedBy: heir.instanceId });
     expect(run.earlierAttempts!.at(-1)).toMatchObject({ claimedBy: victim.instanceId, status: 'orphaned', reason: 'the lifeline of ' + victim.instanceId + ' was gone' });
     await effectsAreOnce(at, ['a', 'b']);
-  }, 60_000);
+  });
 
   it('G3 G4 one that is frozen is not taken over before its lease ends, and changes nothing when it thaws', async () => {
     const cron = await everyTenSeconds(cluster.ledger);
@@ -65,7 +65,7 @@ describe('replicas with fast failover', () => {
     await sleeper.event('run.refused', at);
     expect(await cluster.ledger.run(at)).toMatchObject({ status: 'done', attempt: run.attempt, claimedBy: heir.instanceId });
     await effectsAreOnce(at, ['a', 'b']);
-  }, 60_000);
+  });
 
   it('G12 the handlers of one that is cut off are told to stop before another starts', async () => {
     const wire = await Wire.to(cluster.database.url);
@@ -95,7 +95,7 @@ describe('replicas with fast failover', () => {
     expect(await cluster.ledger.run(at)).toMatchObject({ status: 'done', claimedBy: heir.instanceId });
     await effectsAreOnce(at, ['a']);
     expect(lonely.isAlive).toBe(true);
-  }, 60_000);
+  });
 
   it('G12 one that was cut off alone gives its runs up itself, as soon as the database answers', async () => {
     const wire = await Wire.to(cluster.database.url);
@@ -113,7 +113,7 @@ describe('replicas with fast failover', () => {
     lonely.open('running', again);
     await lonely.event('run.completed', again);
     await effectsAreOnce(at, ['a']);
-  }, 60_000);
+  });
 
   it('one whose lifeline is ended by the server keeps its run, and the others see the new one', async () => {
     const cron = await everyTenSeconds(cluster.ledger);
@@ -129,13 +129,13 @@ describe('replicas with fast failover', () => {
       await eventually('longer than anybody would wait', async () => (await cluster.ledger.now()).getTime() > renewed.getTime() + 3_000);
       replica.open('running', at);
     });
-  }, 90_000);
+  });
 
   it('one whose event loop is blocked keeps its run: the thread goes on to prove it', async () => {
     const cron = await everyTenSeconds(cluster.ledger);
     await cluster.startAll(['one', 'two'], { jobs: job(cron, LONG_LEASE, [{ gate: 'running' }, { blockMs: 4_000 }]), scheduler: FAST });
     await keptOnce(async ({ replica, at }) => replica.open('running', at));
-  }, 90_000);
+  });
 
   /** Of three runs one is kept at least: a machine that stands still for a second loses its runs, as it should. */
   async function keptOnce(strike: (running: { replica: Replica; at: Attempt }) => Promise<void>): Promise<void> {
@@ -176,5 +176,5 @@ describe('replicas with fast failover', () => {
     const run = await cluster.ledger.run(at);
     expect(run.startedAt!.getTime()).toBeGreaterThanOrEqual(killed.leaseUntil!.getTime());
     expect(run.earlierAttempts!.at(-1)).toMatchObject({ claimedBy: victim.instanceId, reason: `the lease of ${victim.instanceId} ran out` });
-  }, 60_000);
+  });
 });

@@ -30,7 +30,7 @@ const GROUPED: ReplicaJob[] = ['one', 'two', 'three', 'four'].map((name) => ({
 describe('G8 five replicas, and jobs that take longer than the time between their occurrences', () => {
   let cluster: Cluster;
   beforeEach(async () => void (cluster = await Cluster.create()));
-  afterEach(() => cluster.end(), 30_000);
+  afterEach(() => cluster.end());
 
   it('at no time are there more at work than a job allows, and every occurrence is decided by its policy', async () => {
     const replicas = await cluster.startAll(['a', 'b', 'c', 'd', 'e'], { jobs: [...JOBS, PARALLEL, ...GROUPED], scheduler: { defaults: { lease: '30s' } } });
@@ -51,7 +51,7 @@ describe('G8 five replicas, and jobs that take longer than the time between thei
     // In line means in the order of the fire times.
     const begun = (await cluster.ledger.effects('queue')).filter(({ entity }) => entity === 'begin').map(({ fireTime }) => fireTime.getTime());
     expect(begun).toEqual([...begun].sort((one, other) => one - other));
-  }, 90_000);
+  });
 
   /** By what the handlers wrote, in the order in which the database saw it. */
   async function mostAtWork(...jobs: string[]): Promise<number> {

@@ -76,7 +76,7 @@ describeWithFakedClocks('replicas whose clocks are wrong', () => {
       else await toldOf(replica, offsetMs);
       expect(replica.heard('clock.agrees')).toEqual([]);
     }
-  }, 60_000);
+  });
 
   it('G10 one whose clock jumps an hour ahead, an hour behind and right again, goes on as if nothing had happened', async () => {
     const clock = clockOf(0);
@@ -93,7 +93,7 @@ describeWithFakedClocks('replicas whose clocks are wrong', () => {
     for (const job of ['own-jumper', 'shared', 'own-right']) await allRunOnce(job);
     expect(jumper.heard('clock.skewed')).toHaveLength(2);
     expect(jumper.heard('loop.failed')).toEqual([]);
-  }, 60_000);
+  });
 
   it('B05 G6 G10 a dead owner is replaced after its lease, not before, by heirs whose clocks are behind and ahead', async () => {
     const cron = await everyTenSeconds(cluster.ledger, 5);
@@ -117,5 +117,5 @@ describeWithFakedClocks('replicas whose clocks are wrong', () => {
       expect(run.leaseUntil!.getTime() - run.startedAt!.getTime()).toBeGreaterThanOrEqual(LEASE_MS);
       expect(await cluster.ledger.effects(at.jobName, at.fireTime)).toMatchObject([{ replica: heir.name, attempt: 2 }]);
     }
-  }, 60_000);
+  });
 });

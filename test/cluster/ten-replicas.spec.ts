@@ -25,11 +25,11 @@ describe('ten replicas', () => {
     // Nothing is taken over here, however busy the machine is.
     replicas = await cluster.startAll(NAMES, { jobs: [...raced, ...batched], scheduler: { defaults: { lease: '30s' } } });
     waits = new LockWaits(cluster.database);
-  }, 90_000);
+  });
   afterAll(async () => {
     waits?.stop();
     await cluster.end();
-  }, 30_000);
+  });
 
   it('come up together on an empty database: the tables are made once, and one row for each job', async () => {
     const { database } = cluster;
@@ -46,7 +46,7 @@ describe('ten replicas', () => {
     expect(partitions[0]!.count).toBeGreaterThanOrEqual(2);
     expect(partitions[1]!.count).toBe(partitions[0]!.count);
     expect(replicas.flatMap((replica) => replica.heard('loop.failed'))).toEqual([]);
-  }, 30_000);
+  });
 
   it('G1 G2 race for 200 occurrences, and each is run exactly once and not early', async () => {
     const from = Math.ceil((await cluster.ledger.now()).getTime() / 1_000) * 1_000;
@@ -74,7 +74,7 @@ describe('ten replicas', () => {
       window,
     );
     expect(effects.map(({ job, fire_time }) => `${job} ${fire_time.getTime()}`).sort()).toEqual(expected);
-  }, 60_000);
+  });
 
   it('trap 2, trap 22: claim the same 60 jobs in the same second without a deadlock or a long wait', async () => {
     await eventually('three rounds of all batched jobs', async () => {
@@ -87,7 +87,7 @@ describe('ten replicas', () => {
     expect(await cluster.ledger.deadlocks()).toBe(0);
     expect(waits!.longestMs).toBeLessThan(2 * SLACK_MS);
     expect(replicas.flatMap((replica) => replica.heard('loop.failed'))).toEqual([]);
-  }, 60_000);
+  });
 
   it('G1 losers write nothing: as many rows were inserted as there are', async () => {
     // A session reports what it did when it ends, at the latest.
@@ -100,7 +100,7 @@ describe('ten replicas', () => {
     );
     expect(await insertedRows()).toBe(rows!.count);
     expect(await cluster.ledger.deadlocks()).toBe(0);
-  }, 60_000);
+  });
 
   async function insertedRows(): Promise<number> {
     const [row] = await cluster.database.query<{ count: number }>(

@@ -30,7 +30,7 @@ describe('a sweep of versions', () => {
   beforeEach(async () => {
     cluster = await Cluster.create();
   });
-  afterEach(() => cluster.end(), 30_000);
+  afterEach(() => cluster.end());
 
   async function goesOn(): Promise<void> {
     const count = async () => Number((await cluster.database.query<{ count: string }>('select count(*) from effects'))[0]!.count);

@@ -23,7 +23,7 @@ const FULL = { jobs: JOBS, scheduler: { maxConcurrentRuns: 2 } };
 describe('G5 the watermark', () => {
   let cluster: Cluster;
   beforeEach(async () => void (cluster = await Cluster.create()));
-  afterEach(() => cluster.end(), 30_000);
+  afterEach(() => cluster.end());
 
   it('trap 21: has no hole behind it, with full replicas that are killed at any moment and rows made by hand between', async () => {
     const random = randomFrom(7);
@@ -53,7 +53,7 @@ describe('G5 the watermark', () => {
       expect(holes).toEqual([]);
       expect(checked).toBeGreaterThan(5);
     }
-  }, 120_000);
+  });
 
   /** How many seconds up to an instant have no row. */
   async function undecided(jobName: string, until: Date): Promise<number> {

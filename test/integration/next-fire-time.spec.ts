@@ -30,7 +30,8 @@ describe('B39 the next fire time that people are shown', () => {
       expect(nextFireTime).toEqual((await scheduler.nextFireTimes(name, { count: 1 }))[0]);
       const clock = new Intl.DateTimeFormat('en-GB', { timeZone, hour: '2-digit', minute: '2-digit' });
       expect(clock.format(nextFireTime!)).toBe('09:30');
-      expect(nextFireTime!.getTime() - Date.now()).toBeLessThanOrEqual(86_400_000);
+      // A day that New York makes an hour longer.
+      expect(nextFireTime!.getTime() - Date.now()).toBeLessThanOrEqual(25 * 3_600_000);
     }
     expect(jobs[0]!.nextFireTime!.toISOString()).toContain('T04:00:00.000Z');
   });

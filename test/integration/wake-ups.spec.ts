@@ -202,8 +202,8 @@ describe('what is done on one instance is seen at once on another', () => {
 
   it('a backfill', async () => {
     const app = await replica({ cron: '0 0 1 1 *' });
-    const ran = nextRun(app, 'export');
     const lastYear = new Date(Date.UTC(new Date().getUTCFullYear() - 1, 0, 1));
+    const ran = nextEvent(app, 'run.completed', ({ fireTime }) => fireTime.getTime() === lastYear.getTime());
     await (await replica({ cron: '0 0 1 1 *' }, { enabled: false })).get(SchedulerService).backfill('export', lastYear, lastYear, OPS);
     expect(await ran).toMatchObject({ fireTime: lastYear });
   });

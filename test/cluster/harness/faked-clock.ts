@@ -1,4 +1,4 @@
-import { chmodSync, existsSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from '@jest/globals';
@@ -44,9 +44,10 @@ export class FakedClock {
     };
   }
 
-  /** Steps it, in whole seconds, to so much before or after the true time. */
+  /** Steps it, in whole seconds, to so much before or after the time of the tests, which is faked itself under scripts/calendar.mjs. */
   set(offsetMs: number): void {
-    const seconds = Math.round(offsetMs / 1_000);
+    const { FAKETIME_TIMESTAMP_FILE: ofTests } = process.env;
+    const seconds = Math.round(offsetMs / 1_000) + (ofTests ? Number(readFileSync(ofTests, 'utf8')) : 0);
     // Renamed in its place: nobody reads half of it.
     writeFileSync(`${this.file}.next`, `${seconds < 0 ? '' : '+'}${seconds}\n`, { mode: 0o644 });
     renameSync(`${this.file}.next`, this.file);
@@ -55,11 +56,15 @@ export class FakedClock {
   /** A PostgreSQL server with this clock. */
   async startServer(): Promise<EmbeddedServer> {
     // It gets the environment of the process that starts it.
+    const before = Object.keys(this.env).map((name) => [name, process.env[name]] as const);
     Object.assign(process.env, this.env);
     try {
       return await startEmbeddedServer({ postgresFlags: ['-c', 'max_connections=50'] });
     } finally {
-      for (const name of Object.keys(this.env)) delete process.env[name];
+      for (const [name, value] of before) {
+        if (value === undefined) delete process.env[name];
+        else process.env[name] = value;
+      }
     }
   }
 

@@ -1,3 +1,4 @@
+import { jest } from '@jest/globals';
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
@@ -8,8 +9,11 @@ import { Reports } from './reports.js';
 
 const PROGRAM = fileURLToPath(new URL('../replica/dist/main.js', import.meta.url));
 
-/** Bounds are for a machine with much else to do: they end a test that hangs, and measure nothing. */
-const PATIENCE_MS = 30_000;
+/** Bounds are for a machine with much else to do: they end a test that hangs, and measure nothing. A boot took 40 s on one. */
+const PATIENCE_MS = 90_000;
+
+/** So is that of a test or hook that names none: it has room for some of those waits. */
+jest.setTimeout(4 * PATIENCE_MS);
 
 /** How a process ended. */
 export interface Exit {
