@@ -7,6 +7,8 @@ export interface ReplicaSettings {
   readonly url: string;
   readonly scheduler: Omit<DistributedSchedulerOptions, 'connection' | 'dataSource'>;
   readonly jobs: readonly ReplicaJob[];
+  /** Handlers of jobs that are made at run time: they do nothing. */
+  readonly runTimeHandlers?: readonly string[];
   /** The process id the replica believes to have: in containers, all have the same. */
   readonly believedPid?: number;
   /** Where its mails go, on loopback. */
