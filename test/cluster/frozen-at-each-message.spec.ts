@@ -1,20 +1,13 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { appendFileSync } from 'node:fs';
-import { Bystanders } from './harness/bystanders.js';
-import { Cluster } from './harness/cluster.js';
 import { EVERY_SECOND } from './harness/crons.js';
-import { FreezeWalk, type Look } from './harness/freeze-walk.js';
-import type { Replica } from './harness/replica.js';
-import { SteppedWire } from './harness/stepped-wire.js';
+import { FreezeGround, RARELY, type Walker } from './harness/freeze-ground.js';
 import type { RunKey } from '../../lib/domain/runs/run.js';
 import type { ReplicaJob } from './replica/settings.js';
 
-const OTHERS = ['other 1', 'other 2', 'other 3'];
-const RARELY = '0 0 29 2 *';
 const by = { by: 'an operator', reason: 'a test' };
 
+/** They are called in a process whose scheduler is not enabled, so that all it sends is theirs. */
 const JOBS: readonly ReplicaJob[] = [
-  ...OTHERS.map((name): ReplicaJob => ({ name, cron: EVERY_SECOND, overlap: 'forbid', steps: [] })),
   { name: 'target', cron: EVERY_SECOND, overlap: 'forbid', flag: 'of the target', steps: [] },
   { name: 'standing', cron: RARELY, overlap: 'allow', steps: [{ untilAborted: true }] },
   { name: 'retried', cron: RARELY, overlap: 'allow', backoff: '1h', steps: [{ fail: 'broken' }] },
@@ -25,50 +18,35 @@ const JOBS: readonly ReplicaJob[] = [
   { name: 'delivered', cron: EVERY_SECOND, trigger: 'external', overlap: 'allow', steps: [] },
 ];
 
-/** An operator's call, made ready anew each time. */
+/** An operator's call. */
 interface Verb {
   readonly service: 'SchedulerService' | 'JobRegistry';
   readonly method: string;
   /** More about it, where one method is called in several ways. */
   readonly of?: string;
-  /** @returns its arguments */
+  /** Makes ready what it is called for, anew each time. @returns its arguments */
   readonly ready: () => Promise<readonly unknown[]>;
 }
 
-let cluster: Cluster;
-let wire: SteppedWire;
-/** It runs what the verbs ask for, and the other jobs. */
-let worker: Replica;
-/** It calls the verbs, and nothing else goes on in it. */
-let caller: Replica;
-let walk: FreezeWalk;
-let bystanders: Bystanders;
+let ground: FreezeGround;
+let caller: Walker;
 let named = 0;
 
-const scheduler = { pollInterval: '500ms', defaults: { lease: '20s' } } as const;
-const plan = { jobs: JOBS, runTimeHandlers: ['a handler'], scheduler };
-
 beforeAll(async () => {
-  cluster = await Cluster.create();
-  worker = await cluster.start('worker', plan);
-  wire = await SteppedWire.to(cluster.database.url);
-  caller = await cluster.start('caller', { ...plan, url: wire.url, scheduler: { ...scheduler, enabled: false } });
-  walk = new FreezeWalk(cluster.database, wire, caller);
-  bystanders = new Bystanders(cluster, OTHERS, plan);
+  const plan = { jobs: JOBS, runTimeHandlers: ['a handler'] };
+  ground = await FreezeGround.make({ worker: JOBS, runTimeHandlers: plan.runTimeHandlers });
+  caller = await ground.start('caller', { ...plan, scheduler: { enabled: false } });
 }, 60_000);
-afterAll(async () => {
-  await cluster.end();
-  wire.end();
-});
+afterAll(() => ground.end());
 
-const operate = <Result>(method: string, ...args: unknown[]): Promise<Result> => worker.call<Result>('SchedulerService', method, ...args);
+const operate = <Result>(method: string, ...args: unknown[]): Promise<Result> => ground.worker.call<Result>('SchedulerService', method, ...args);
 
 /** A run of the job that was asked for. */
 const runNow = (jobName: string): Promise<RunKey> => operate<RunKey>('runNow', jobName, by, { overlap: 'allow' });
 
 async function aRun(jobName: string, event: 'run.claimed' | 'run.failed' | 'run.dead'): Promise<RunKey> {
   const { fireTime } = await runNow(jobName);
-  await worker.event(event, { jobName, fireTime });
+  await ground.worker.event(event, { jobName, fireTime });
   return { jobName, fireTime };
 }
 
@@ -83,7 +61,7 @@ function pastHours(count: number): { from: Date; to: Date } {
 
 async function aJob(): Promise<string> {
   const name = `made at run time ${++named}`;
-  await worker.call('JobRegistry', 'add', { name, cron: EVERY_SECOND, handler: 'a handler', overlap: 'forbid' });
+  await ground.worker.call('JobRegistry', 'add', { name, cron: EVERY_SECOND, handler: 'a handler', overlap: 'forbid' });
   return name;
 }
 
@@ -144,30 +122,12 @@ describe('a process that is frozen at any message of an operator’s verb', () =
   it.each(VERBS.map((verb) => [`${verb.service}.${verb.method}${verb.of ? ` of ${verb.of}` : ''}`, verb] as const))(
     '%s: it holds no lock while it is waited for, and all other jobs and starts go on',
     async (title, { service, method, ready }) => {
-      const call = async (args: readonly unknown[]) => caller.call(service, method, ...args);
-      const args = await ready();
-      const looks = await walk.lookAtEach(() => call(args));
-      report(title, looks);
-      expect(looks.length).toBeGreaterThan(0);
-
-      const again = await ready();
-      const worst = looks.reduce((most, look) => (look.locks > most.locks ? look : most));
-      const others = await walk.standAt((_, message) => message === worst.message, () => call(again), () => bystanders.goOn(wire.pids));
-      report(`${title}: others`, [], others);
-      expect({ held: heldIn(looks), others }).toEqual({ held: [], others: 'went on' });
+      const called = async () => {
+        const args = await ready();
+        return { walker: caller, act: () => caller.replica.call(service, method, ...args) };
+      };
+      expect(await ground.freeze(title, called, { last: async () => undefined })).toEqual({ held: [], others: 'went on' });
     },
     120_000,
   );
 });
-
-function heldIn(looks: readonly Look[]): string[] {
-  return looks.filter(({ held }) => held.length > 0).map(({ message, text, held }) => `at message ${message} of ${looks.length} (${text}): ${held.join('; ')}`);
-}
-
-/** A table of all of it, for people, where FREEZE_REPORT says. */
-function report(what: string, looks: readonly Look[], note = ''): void {
-  const file = process.env['FREEZE_REPORT'];
-  if (!file) return;
-  const lines = looks.map(({ message, text, held }) => `    ${message}. ${text.slice(0, 70)} -> ${held.join('; ') || '-'}`);
-  appendFileSync(file, [`${what}: ${note || `${looks.length} messages, locks held at ${heldIn(looks).length}`}`, ...lines].join('\n') + '\n');
-}

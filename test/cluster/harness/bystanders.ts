@@ -30,9 +30,10 @@ export class Bystanders {
   /**
    * Resolves when each job has run twice more and another replica has started.
    * @param frozen the sessions of the frozen process
+   * @param decided a job whose next occurrence must have been decided, too
    * @throws as soon as somebody has waited for too long for a lock that one of them holds
    */
-  async goOn(frozen: readonly number[]): Promise<void> {
+  async goOn(frozen: readonly number[], decided?: string): Promise<void> {
     const since = await this.cluster.ledger.now();
     const newcomer = this.cluster.fork('newcomer', this.newcomer);
     let ready = false;
@@ -44,9 +45,9 @@ export class Bystanders {
       const end = performance.now() + PATIENCE_MS;
       for (;;) {
         await this.requireNoWait(frozen);
-        const behind = await this.behind(since);
+        const behind = await this.behind(since, decided);
         if (ready && behind.length === 0) return;
-        if (performance.now() > end) throw new Error(`While a process was frozen ${[...behind.map((job) => `${job} did not run`), ...(ready ? [] : ['no replica could start'])].join(', ')}.`);
+        if (performance.now() > end) throw new Error(`While a process was frozen ${[...behind.map((job) => `${job} was not decided`), ...(ready ? [] : ['no replica could start'])].join(', ')}.`);
         await pause(LOOK_EVERY_MS);
       }
     } finally {
@@ -73,12 +74,16 @@ export class Bystanders {
     }
   }
 
-  private async behind(since: Date): Promise<string[]> {
+  private async behind(since: Date, decided: string | undefined): Promise<string[]> {
     const rows = await this.cluster.database.query<{ job: string }>(
       `select job
        from   unnest($1::text[]) as job
-       where  (select count(*) from job_runs where job_name = job and fire_time > $2 and status = 'done') < $3`,
-      [this.jobs, since.toISOString(), OCCURRENCES],
+       where  (select count(*) from job_runs where job_name = job and fire_time > $2 and status = 'done') < $3
+       union  all
+       select $4::text
+       where  $4::text is not null
+       and    not exists (select from job_runs where job_name = $4::text and fire_time > $2)`,
+      [this.jobs, since.toISOString(), OCCURRENCES, decided ?? null],
     );
     return rows.map(({ job }) => job);
   }

@@ -73,6 +73,13 @@ export type Step =
   | { readonly finish: string }
   /** A receipt and an effect for each of so many entities, 100 to a transaction; those from `gateFrom` on stand at the gate "bulk" first. */
   | { readonly bulk: number; readonly gateFrom?: number }
+  /** A receipt and an effect in a transaction of the application's own pool. */
+  | { readonly receiptInOwn: string }
+  /** Receipts and effects for so many entities, one by one. */
+  | { readonly each: number }
+  /** Keeps a checkpoint. */
+  | { readonly save: string }
+  | { readonly complete: true }
   | { readonly pauseMs: number }
   /** Blocks the event loop. */
   | { readonly blockMs: number }
