@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { EVERY_SECOND } from './harness/crons.js';
 import { FreezeGround, RARELY, type Walker } from './harness/freeze-ground.js';
+import { FreezeWalk } from './harness/freeze-walk.js';
 import type { RunKey } from '../../lib/domain/runs/run.js';
+import type { Replica } from './harness/replica.js';
 import type { ReplicaJob } from './replica/settings.js';
 
 const by = { by: 'an operator', reason: 'a test' };
@@ -130,4 +132,41 @@ describe('a process that is frozen at any message of an operator’s verb', () =
     },
     120_000,
   );
+});
+
+describe('a replica on which runNow was just called', () => {
+  it('has a handler that computes for 40 s: all other jobs and starts go on', async () => {
+    const jobs: ReplicaJob[] = [
+      { name: 'computing', cron: RARELY, steps: [{ gate: 'to compute' }, { blockMs: 40_000 }] },
+      ...JOBS.filter(({ name }) => name === 'target'),
+    ];
+    let answers = 0;
+    // Each is asked for when the one before has come: one that was on its way may be answered before the event loop stands still.
+    const countAnswers = async (replica: Replica) => {
+      for (;;) {
+        await replica.call('JobRegistry', 'names');
+        answers++;
+      }
+    };
+    const busy = async (pass: 'at each message' | 'at one message') => {
+      const walker = await ground.start('busy', { jobs });
+      const act = () => walker.replica.call('SchedulerService', 'runNow', 'target', by, { overlap: 'queue' });
+      if (pass === 'at each message') return { walker, act };
+
+      await operate('runNow', 'computing', by);
+      const at = await walker.replica.atGate('to compute', { jobName: 'computing' });
+      const computing = {
+        freeze: () => {
+          walker.replica.open('to compute', at);
+          void countAnswers(walker.replica).catch(() => undefined);
+        },
+        thaw: () => void walker.replica.kill(),
+      };
+      return { walker: { ...walker, walk: new FreezeWalk(ground.cluster.database, walker.wire, computing) }, act };
+    };
+
+    const { others } = await ground.freeze('runNow, and a handler that computes', busy, { last: ({ replica }) => replica.kill() });
+    expect(answers).toBeLessThanOrEqual(1);
+    expect(others).toBe('went on');
+  }, 120_000);
 });

@@ -23,6 +23,9 @@ interface Session {
 
 const LOOK_AGAIN_MS = 10;
 
+/** The names of sessions that are BullMQ's own. What they lock is in its schema. */
+const OF_A_QUEUE = ['nestjs-distributed-cron pages%', '%bullmq%'];
+
 /**
  * Freezes a process at each message it sends, whatever it sends: before the server has got it, and again before the process
  * gets the answer.
@@ -31,7 +34,7 @@ export class FreezeWalk {
   constructor(
     private readonly database: TestDatabase,
     private readonly wire: SteppedWire,
-    private readonly replica: Replica,
+    private readonly replica: Pick<Replica, 'freeze' | 'thaw'>,
   ) {}
 
   /**
@@ -58,8 +61,8 @@ export class FreezeWalk {
    * Stops at one message alone, the first that is meant, for as long as others need to go on.
    * @returns 'went on', or why they did not
    */
-  async standAt(isMeant: (send: Send, message: number) => boolean, work: () => Promise<unknown>, others: () => Promise<void>): Promise<string> {
-    let message = 0;
+  async standAt(isMeant: (send: Send) => boolean, work: () => Promise<unknown>, others: () => Promise<void>): Promise<string> {
+    const seen: string[] = [];
     let outcome: string | null = null;
     const met = async (send: Send) => {
       await this.answer(send);
@@ -68,11 +71,11 @@ export class FreezeWalk {
         (error: Error) => error.message,
       );
     };
-    await this.during(work, met, (send) => outcome === null && isMeant(send, ++message)).catch((error: unknown) => {
+    await this.during(work, met, (send) => outcome === null && (seen.push(send.text), isMeant(send))).catch((error: unknown) => {
       // What it was stopped in may fail for that.
       if (outcome === null) throw error;
     });
-    if (outcome === null) throw new Error(`The message that was meant was not among ${message}.`);
+    if (outcome === null) throw new Error(`The message that was meant was not among these:\n${seen.join('\n')}`);
     return outcome;
   }
 
@@ -118,8 +121,9 @@ export class FreezeWalk {
                  and    l.locktype <> 'virtualxid'
                  and    (c.relkind is null or c.relkind not in ('i', 'I'))) as locks
          from   pg_stat_activity a
-         where  a.pid = any ($1)`,
-        [this.wire.pids],
+         where  a.pid = any ($1)
+         and    a.application_name not like all ($2::text[])`,
+        [this.wire.pids, OF_A_QUEUE],
       );
       if (!sessions.some(({ state, waits }) => state === 'active' && waits !== 'Lock')) return sessions.filter(({ state }) => state !== 'active');
       await pause(LOOK_AGAIN_MS);
