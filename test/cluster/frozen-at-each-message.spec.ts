@@ -38,7 +38,7 @@ beforeAll(async () => {
   const plan = { jobs: JOBS, runTimeHandlers: ['a handler'] };
   ground = await FreezeGround.make({ worker: JOBS, runTimeHandlers: plan.runTimeHandlers });
   caller = await ground.start('caller', { ...plan, scheduler: { enabled: false } });
-}, 60_000);
+}, 90_000);
 afterAll(() => ground.end());
 
 const operate = <Result>(method: string, ...args: unknown[]): Promise<Result> => ground.worker.call<Result>('SchedulerService', method, ...args);
@@ -130,7 +130,7 @@ describe('a process that is frozen at any message of an operator’s verb', () =
       };
       expect(await ground.freeze(title, called, { last: async () => undefined })).toEqual({ held: [], others: 'went on' });
     },
-    120_000,
+    240_000,
   );
 });
 
@@ -168,5 +168,5 @@ describe('a replica on which runNow was just called', () => {
     const { others } = await ground.freeze('runNow, and a handler that computes', busy, { last: ({ replica }) => replica.kill() });
     expect(answers).toBeLessThanOrEqual(1);
     expect(others).toBe('went on');
-  }, 120_000);
+  }, 240_000);
 });

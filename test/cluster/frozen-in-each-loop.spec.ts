@@ -17,7 +17,7 @@ interface Duty {
 let ground: FreezeGround;
 let named = 0;
 
-beforeAll(async () => void (ground = await FreezeGround.make()), 60_000);
+beforeAll(async () => void (ground = await FreezeGround.make()), 90_000);
 afterAll(() => ground.end());
 
 const by = { by: 'an operator', reason: 'a test' };
@@ -200,6 +200,6 @@ describe('a process that is frozen at any message while it', () => {
       const outcome = await ground.freeze(does, () => ready(`job ${++named}`), { last: ({ replica }) => replica.kill(), allowed: (held) => held === keeps });
       expect(outcome).toEqual({ held: [], others: 'went on' });
     },
-    120_000,
+    240_000,
   );
 });

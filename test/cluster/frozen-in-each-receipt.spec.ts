@@ -41,7 +41,7 @@ beforeAll(async () => {
   to = await receiver.listen();
   // Pages are worked by whoever has their handler: by the walker alone.
   ground = await FreezeGround.make({ newcomer: FORMS.filter(({ pages }) => !pages).map((form) => replacedJob(form, [])) });
-}, 60_000);
+}, 90_000);
 afterAll(async () => {
   await receiver.close();
   await ground?.end();
@@ -57,7 +57,7 @@ describe('a handler whose process is frozen at any message of', () => {
       });
       expect(outcome).toEqual({ held: [], others: 'went on' });
     },
-    120_000,
+    240_000,
   );
 });
 

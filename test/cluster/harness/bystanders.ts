@@ -8,7 +8,7 @@ const LOOK_EVERY_MS = 100;
 const LEAVE_WITHIN_MS = 3_000;
 
 /** For what the machine does slowly: nobody is judged by it. */
-const PATIENCE_MS = 25_000;
+const PATIENCE_MS = 90_000;
 
 /** Two occurrences: the first may have been claimed when the process was frozen. */
 const OCCURRENCES = 2;
@@ -36,23 +36,19 @@ export class Bystanders {
   async goOn(frozen: readonly number[], decided?: string): Promise<void> {
     const since = await this.cluster.ledger.now();
     const newcomer = this.cluster.fork('newcomer', this.newcomer);
-    let ready = false;
-    const starting = newcomer.ready().then(
-      () => (ready = true),
-      () => undefined,
-    );
     try {
       const end = performance.now() + PATIENCE_MS;
       for (;;) {
         await this.requireNoWait(frozen);
         const behind = await this.behind(since, decided);
+        const ready = newcomer.heard('scheduler.started').length > 0;
         if (ready && behind.length === 0) return;
+        if (!newcomer.isAlive) throw new Error(`A replica could not start while a process was frozen: ${newcomer.said}`);
         if (performance.now() > end) throw new Error(`While a process was frozen ${[...behind.map((job) => `${job} was not decided`), ...(ready ? [] : ['no replica could start'])].join(', ')}.`);
         await pause(LOOK_EVERY_MS);
       }
     } finally {
       await this.leave(newcomer);
-      await starting;
     }
   }
 

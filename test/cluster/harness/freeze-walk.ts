@@ -81,15 +81,19 @@ export class FreezeWalk {
 
   private async during(work: () => Promise<unknown>, met: (send: Send) => Promise<void>, isStop: (send: Send) => boolean = () => true): Promise<void> {
     let failure: unknown = null;
+    let stop: Promise<void> | null = null;
     this.wire.watch(async (send) => {
       if (failure !== null || !isStop(send)) return this.answer(send);
       this.replica.freeze();
-      await met(send).catch((error: unknown) => (failure ??= error));
+      stop = met(send).catch((error: unknown) => void (failure ??= error));
+      await stop;
       this.replica.thaw();
     });
     try {
       await work();
     } finally {
+      // On a busy machine the work may be given up before the others have gone on.
+      await stop;
       this.wire.watch(null);
       this.replica.thaw();
     }
