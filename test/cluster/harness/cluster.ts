@@ -8,6 +8,7 @@ import { Replica, type Which } from './replica.js';
 export interface ReplicaPlan {
   readonly jobs: readonly ReplicaJob[];
   readonly scheduler?: ReplicaSettings['scheduler'];
+  readonly runTimeHandlers?: readonly string[];
   readonly believedPid?: number;
   readonly env?: Readonly<Record<string, string>>;
   readonly smtpPort?: number;

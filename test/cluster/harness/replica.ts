@@ -30,6 +30,7 @@ export class Replica {
   private readonly reports: Reports;
   private readonly process: ChildProcess;
   private words = '';
+  private calls = 0;
   /** Resolves when the process has ended. */
   readonly exit: Promise<Exit>;
 
@@ -121,9 +122,26 @@ export class Replica {
     if (this.process.connected) this.process.send(opening, () => undefined);
   }
 
+  /** Calls a method of a service in the replica. @returns what it returned; an error is thrown as text */
+  async call<Result>(service: string, method: string, ...args: readonly unknown[]): Promise<Result> {
+    const id = ++this.calls;
+    this.process.send({ call: { id, service, method, args } }, () => undefined);
+    const { value, error } = await this.reports.waitFor(
+      `the answer of ${service}.${method}`,
+      (report) => (report.kind === 'answer' && report.id === id ? report : undefined),
+      PATIENCE_MS,
+    );
+    if (error !== null) throw new Error(`${service}.${method}: ${error}`);
+    return value as Result;
+  }
+
   async kill(): Promise<void> {
     this.process.kill('SIGKILL');
     await this.exit;
+  }
+
+  get pid(): number {
+    return this.process.pid!;
   }
 
   freeze(): void {

@@ -1,5 +1,5 @@
 import { Injectable, type Type } from '@nestjs/common';
-import { DistributedCron, DistributedCronPage, FanOutService, type CronRun, type Page } from 'nestjs-distributed-cron';
+import { DistributedCron, DistributedCronHandler, DistributedCronPage, FanOutService, type CronRun, type Page } from 'nestjs-distributed-cron';
 import type { ReplicaJob } from './settings.js';
 import { Steps } from './steps.js';
 
@@ -26,4 +26,14 @@ export function jobProvider({ cron, steps: own, pages, pageEnds: _, ...options }
   Object.defineProperty(Job.prototype, 'page', { value: page, configurable: true, writable: true });
   DistributedCronPage(options.name, { concurrency: Object.keys(pages).length })(Job.prototype, 'page', Object.getOwnPropertyDescriptor(Job.prototype, 'page')!);
   return Job;
+}
+
+/** A handler of jobs that are made at run time. */
+export function handlerProvider(name: string): Type {
+  @Injectable()
+  class Handler {
+    @DistributedCronHandler(name)
+    run(): void {}
+  }
+  return Handler;
 }

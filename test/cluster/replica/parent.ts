@@ -8,7 +8,7 @@ export class Parent {
   private readonly openings = new Map<string, (steps: readonly Step[]) => void>();
 
   constructor() {
-    process.on('message', (opening: Opening) => this.openings.get(key(opening.gate, opening))?.(opening.steps));
+    process.on('message', (opening: Opening | { call: unknown }) => void ('gate' in opening && this.openings.get(key(opening.gate, opening))?.(opening.steps)));
   }
 
   /** Resolves when the report is on its way, so that a process that stops next has told. */

@@ -2,10 +2,11 @@ import { Module, type DynamicModule } from '@nestjs/common';
 import { DistributedSchedulerModule } from 'nestjs-distributed-cron';
 import { DistributedCronBullMqModule } from 'nestjs-distributed-cron/bullmq';
 import { Boundaries } from './boundaries.js';
+import { Calls } from './calls.js';
 import { Effects } from './effects.js';
 import { EventReporter } from './event.reporter.js';
 import { Freezer } from './freezer.js';
-import { jobProvider } from './job.provider.js';
+import { handlerProvider, jobProvider } from './job.provider.js';
 import { Mails } from './mails.js';
 import { Parent } from './parent.js';
 import { SETTINGS } from './settings.token.js';
@@ -29,9 +30,11 @@ export class ReplicaModule {
         Effects,
         Mails,
         Boundaries,
+        Calls,
         Steps,
         EventReporter,
         ...settings.jobs.map(jobProvider),
+        ...(settings.runTimeHandlers ?? []).map(handlerProvider),
       ],
     };
   }

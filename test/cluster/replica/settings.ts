@@ -7,6 +7,8 @@ export interface ReplicaSettings {
   readonly url: string;
   readonly scheduler: Omit<DistributedSchedulerOptions, 'connection' | 'dataSource'>;
   readonly jobs: readonly ReplicaJob[];
+  /** Handlers of jobs that are made at run time: they do nothing. */
+  readonly runTimeHandlers?: readonly string[];
   /** The process id the replica believes to have: in containers, all have the same. */
   readonly believedPid?: number;
   /** Where its mails go, on loopback. */
@@ -71,6 +73,13 @@ export type Step =
   | { readonly finish: string }
   /** A receipt and an effect for each of so many entities, 100 to a transaction; those from `gateFrom` on stand at the gate "bulk" first. */
   | { readonly bulk: number; readonly gateFrom?: number }
+  /** A receipt and an effect in a transaction of the application's own pool. */
+  | { readonly receiptInOwn: string }
+  /** Receipts and effects for so many entities, one by one. */
+  | { readonly each: number }
+  /** Keeps a checkpoint. */
+  | { readonly save: string }
+  | { readonly complete: true }
   | { readonly pauseMs: number }
   /** Blocks the event loop. */
   | { readonly blockMs: number }

@@ -1,14 +1,15 @@
-import { Injectable } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import { ReceiptService, type CronRun } from 'nestjs-distributed-cron';
 import { once } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
-import type { EntityManager } from 'typeorm';
+import { DataSource, type EntityManager } from 'typeorm';
 import { Boundaries } from './boundaries.js';
 import { Effects } from './effects.js';
 import { Freezer } from './freezer.js';
 import { Mails } from './mails.js';
 import { Parent } from './parent.js';
-import type { Step } from './settings.js';
+import { SETTINGS } from './settings.token.js';
+import type { ReplicaSettings, Step } from './settings.js';
 
 /** Does what a job's settings say its handler does. */
 @Injectable()
@@ -20,6 +21,7 @@ export class Steps {
     private readonly freezer: Freezer,
     private readonly mails: Mails,
     private readonly boundaries: Boundaries,
+    @Inject(SETTINGS) private readonly settings: ReplicaSettings,
   ) {}
 
   async take(steps: readonly Step[], run: CronRun, manager?: EntityManager): Promise<void> {
@@ -35,6 +37,10 @@ export class Steps {
     else if ('page' in step) await this.page(step.page, run);
     else if ('finish' in step) await this.finish(step.finish, run);
     else if ('bulk' in step) await this.bulk(step.bulk, step.gateFrom ?? Infinity, run);
+    else if ('receiptInOwn' in step) await this.receiptInOwn(step.receiptInOwn, run);
+    else if ('each' in step) await this.each(step.each, run);
+    else if ('save' in step) await run.checkpoint.save(step.save);
+    else if ('complete' in step) await run.complete();
     else if ('pauseMs' in step) await pause(step.pauseMs);
     else if ('blockMs' in step) block(step.blockMs);
     else if ('fail' in step) throw new Error(step.fail);
@@ -63,6 +69,17 @@ export class Steps {
       this.boundaries.atCommit('before its commit', manager, run, entity);
     });
     await this.boundaries.reach('after its commit', run, entity);
+  }
+
+  private async receiptInOwn(entity: string, run: CronRun): Promise<void> {
+    const own = await new DataSource({ type: 'postgres', url: this.settings.url }).initialize();
+    await this.receipts.once(entity, (manager) => this.effects.write(run, entity, manager), { in: own });
+    await own.destroy();
+  }
+
+  private async each(count: number, run: CronRun): Promise<void> {
+    const entities = Array.from({ length: count }, (_, index) => index);
+    await this.receipts.onceEach(entities, (entity, manager) => this.effects.write(run, String(entity), manager));
   }
 
   private async page(page: string, run: CronRun): Promise<void> {
