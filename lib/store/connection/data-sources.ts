@@ -21,6 +21,9 @@ export type MigrationClass = new () => MigrationInterface;
 
 const ENTITIES = [JobSchedule, JobRun, JobPage, Receipt, JobBackfill, JobInstance, JobAction, JobFlag];
 
+/** Where TypeORM notes which of the library's migrations have run. */
+export const MIGRATIONS_TABLE = 'distributed_cron_migrations';
+
 /** By their pool, also those that still connect: a claim whose answer came after the end would start a handler. */
 const connections = new WeakMap<DataSource, Set<Client>>();
 
@@ -43,7 +46,7 @@ export function coordinationSource(connection: PostgresConnection, options: Reso
     schema: options.schema,
     entities: ENTITIES,
     migrations,
-    migrationsTableName: 'distributed_cron_migrations',
+    migrationsTableName: MIGRATIONS_TABLE,
   });
   connections.set(source, open);
   losses.set(source, count);

@@ -1,11 +1,18 @@
-import { MigrationExecutor } from 'typeorm';
+import { MigrationExecutor, QueryRunnerAlreadyReleasedError } from 'typeorm';
+import { databaseTrouble } from '../../domain/database-trouble.js';
 import { MissingTablesError } from '../../errors/missing-tables.error.js';
 import { UnreadableDatesError } from '../../errors/unreadable-dates.error.js';
 import type { SchedulerDatabase } from '../scheduler-database.js';
 import { ensureSchema } from '../../../migrations/frozen.js';
+import { MIGRATIONS_TABLE } from '../connection/data-sources.js';
+import { queryOn } from '../connection/query.js';
+import { postgresError } from '../connection/sql-state.js';
 import { inTransaction, lockName } from '../connection/transaction.js';
 
 const TABLES = ['job_schedule', 'job_runs', 'receipts', 'receipt_secret', 'job_backfills', 'job_instances', 'job_actions', 'job_flags', 'job_alerts'];
+
+/** A start is busy: its event loop may stand still for longer than the server waits. */
+const MOST_TRIES = 5;
 
 /** Creates the tables, or makes sure that somebody has. */
 export class SchemaStore {
@@ -14,8 +21,29 @@ export class SchemaStore {
   /**
    * Runs what is pending of the library's migrations. TypeORM lets two replicas that boot together both create the same
    * table, so everything happens in one transaction behind one lock: the first migrates, the others wait and find it done.
+   * Where nothing is pending nobody takes the lock. Whoever stands still in the middle loses the transaction, and begins again.
    */
   async migrate(): Promise<void> {
+    for (let tries = 1; await this.isPending(); tries++) {
+      try {
+        return await this.runPending();
+      } catch (error) {
+        if (tries === MOST_TRIES || !isLostTransaction(error)) throw error;
+      }
+    }
+  }
+
+  private async isPending(): Promise<boolean> {
+    const { coordination, tables } = this.database;
+    const table = tables.qualify(MIGRATIONS_TABLE);
+    const query = queryOn(coordination);
+    const [{ there }] = (await query<{ there: boolean }>('select to_regclass($1) is not null as there', [table])) as [{ there: boolean }];
+    if (!there) return true;
+    const done = new Set((await query<{ name: string }>(`select name from ${table}`)).map(({ name }) => name));
+    return coordination.migrations.some(({ name }) => !done.has(name!));
+  }
+
+  private async runPending(): Promise<void> {
     const { coordination, tables } = this.database;
     await inTransaction(coordination, async (query, queryRunner) => {
       await lockName(query, `nestjs-distributed-cron:migrate:${tables.schema}`);
@@ -39,4 +67,9 @@ export class SchemaStore {
     );
     if (missing.length > 0) throw new MissingTablesError(tables.schema, missing.map((table) => table.name));
   }
+}
+
+/** The server has ended the transaction of a process that stood still, or the way to it broke. */
+function isLostTransaction(error: unknown): boolean {
+  return error instanceof QueryRunnerAlreadyReleasedError || postgresError(error).code === '25P03' || databaseTrouble(error)?.kind === 'unreachable';
 }
