@@ -19,6 +19,9 @@ export type MigrationClass = new () => MigrationInterface;
 
 const ENTITIES = [JobSchedule, JobRun, JobPage, Receipt, JobBackfill, JobInstance, JobAction, JobFlag];
 
+/** Where TypeORM notes which of the library's migrations have run. */
+export const MIGRATIONS_TABLE = 'distributed_cron_migrations';
+
 const connections = new WeakMap<DataSource, Connections>();
 
 /** Longer than any statement of this library takes, in milliseconds. */
@@ -38,7 +41,7 @@ export function coordinationSource(connection: PostgresConnection, options: Reso
     schema: options.schema,
     entities: ENTITIES,
     migrations,
-    migrationsTableName: 'distributed_cron_migrations',
+    migrationsTableName: MIGRATIONS_TABLE,
   });
   connections.set(source, open);
   return source;

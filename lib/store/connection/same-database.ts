@@ -2,7 +2,10 @@ import { randomBytes } from 'node:crypto';
 import { mayEndSessionsOf } from './may-end-session.js';
 import { queryOn, type Queryable } from './query.js';
 import type { SchedulerDatabase } from '../scheduler-database.js';
-import { inTransaction, MOST_IDLE_MS } from './transaction.js';
+import { inTransaction } from './transaction.js';
+
+/** Nobody waits for the lock meanwhile: its key is this look's own. */
+const MOST_IDLE_MS = 5_000;
 
 interface Theirs {
   readonly same: boolean;

@@ -26,7 +26,7 @@ export async function inTransaction<Result>(
 }
 
 /** How long a transaction that holds a lock may do nothing, in milliseconds, before the server ends it. */
-export const MOST_IDLE_MS = 5_000;
+const MOST_IDLE_MS = 1_000;
 
 /**
  * Holds a name until the transaction ends, waiting for whoever holds it. Transaction-level, so that it works behind a
@@ -39,14 +39,4 @@ export async function lockName(query: Query, name: string): Promise<void> {
             pg_advisory_xact_lock(hashtextextended($1, 0))`,
     [name, String(MOST_IDLE_MS)],
   );
-}
-
-/** Like {@link lockName}, without waiting. @returns false when somebody else holds the name */
-export async function tryLockName(query: Query, name: string): Promise<boolean> {
-  const [row] = await query<{ locked: boolean }>(
-    `select set_config('idle_in_transaction_session_timeout', $2, true),
-            pg_try_advisory_xact_lock(hashtextextended($1, 0)) as locked`,
-    [name, String(MOST_IDLE_MS)],
-  );
-  return row!.locked;
 }

@@ -1,17 +1,23 @@
-import { MigrationExecutor } from 'typeorm';
+import { MigrationExecutor, QueryRunnerAlreadyReleasedError } from 'typeorm';
 import { problemWithDatabase } from '../../../migrations/1796000000000-CheckDatabase.js';
+import { databaseTrouble } from '../../domain/database-trouble.js';
 import { MissingTablesError } from '../../errors/missing-tables.error.js';
 import { UnfitDatabaseError } from '../../errors/unfit-database.error.js';
 import { UnreadableDatesError } from '../../errors/unreadable-dates.error.js';
 import { queryOn, type Queryable } from '../connection/query.js';
 import type { SchedulerDatabase } from '../scheduler-database.js';
 import { ensureSchema } from '../../../migrations/frozen.js';
+import { MIGRATIONS_TABLE } from '../connection/data-sources.js';
+import { postgresError } from '../connection/sql-state.js';
 import { inTransaction, lockName } from '../connection/transaction.js';
 
 const TABLES = ['job_schedule', 'job_runs', 'receipts', 'receipt_secret', 'job_backfills', 'job_instances', 'job_actions', 'job_flags', 'job_alerts', 'job_pages'];
 
 /** Columns that a later migration has added. */
 const COLUMNS = [['job_instances', 'application'], ['job_instances', 'zones']] as const;
+
+/** A start is busy: its event loop may stand still for longer than the server waits. */
+const MOST_TRIES = 5;
 
 /** Creates the tables, or makes sure that somebody has. */
 export class SchemaStore {
@@ -20,8 +26,29 @@ export class SchemaStore {
   /**
    * Runs what is pending of the library's migrations. TypeORM lets two replicas that boot together both create the same
    * table, so everything happens in one transaction behind one lock: the first migrates, the others wait and find it done.
+   * Where nothing is pending nobody takes the lock. Whoever stands still in the middle loses the transaction, and begins again.
    */
   async migrate(): Promise<void> {
+    for (let tries = 1; await this.isPending(); tries++) {
+      try {
+        return await this.runPending();
+      } catch (error) {
+        if (tries === MOST_TRIES || !isLostTransaction(error)) throw error;
+      }
+    }
+  }
+
+  private async isPending(): Promise<boolean> {
+    const { coordination, tables } = this.database;
+    const table = tables.qualify(MIGRATIONS_TABLE);
+    const query = queryOn(coordination);
+    const [{ there }] = (await query<{ there: boolean }>('select to_regclass($1) is not null as there', [table])) as [{ there: boolean }];
+    if (!there) return true;
+    const done = new Set((await query<{ name: string }>(`select name from ${table}`)).map(({ name }) => name));
+    return coordination.migrations.some(({ name }) => !done.has(name!));
+  }
+
+  private async runPending(): Promise<void> {
     const { coordination, tables } = this.database;
     await this.requireFit(coordination);
     await inTransaction(coordination, async (query, queryRunner) => {
@@ -62,8 +89,14 @@ export class SchemaStore {
     missing.push(...lacking);
     if (missing.length > 0) throw new MissingTablesError(tables.schema, missing.map((table) => table.name));
   }
+
   private async requireFit(target: Queryable): Promise<void> {
     const problem = await problemWithDatabase(queryOn(target), this.database.tables.schema);
     if (problem !== null) throw new UnfitDatabaseError(problem);
   }
+}
+
+/** The server has ended the transaction of a process that stood still, or the way to it broke. */
+function isLostTransaction(error: unknown): boolean {
+  return error instanceof QueryRunnerAlreadyReleasedError || postgresError(error).code === '25P03' || databaseTrouble(error)?.kind === 'unreachable';
 }

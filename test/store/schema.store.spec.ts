@@ -1,0 +1,66 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import type { MigrationInterface } from 'typeorm';
+import { resolveSchedulerOptions } from '../../lib/options/resolve-options.js';
+import { monotonicNow } from '../../lib/runtime/monotonic.js';
+import { SchedulerDatabase } from '../../lib/store/scheduler-database.js';
+import { SchemaStore } from '../../lib/store/upkeep/schema.store.js';
+import { schedulerMigrations, type MigrationClass } from '../../migrations/index.js';
+import { createTestDatabase, type TestDatabase } from '../support/database.js';
+
+let test: TestDatabase;
+let open: SchedulerDatabase[];
+beforeEach(async () => {
+  [test, open] = [await createTestDatabase(), []];
+});
+afterEach(async () => {
+  for (const database of open) await database.close();
+  await test.drop();
+});
+
+async function replica(migrations: MigrationClass[]): Promise<SchemaStore> {
+  const database = await SchedulerDatabase.open(resolveSchedulerOptions({ connection: test.url }, { env: {}, embeddedInstalled: false }), migrations);
+  open.push(database);
+  return new SchemaStore(database);
+}
+
+describe('a replica that stands still while it migrates', () => {
+  it('holds up the others for no longer than a second or so, and begins again', async () => {
+    let thaw = () => {};
+    let stands = () => {};
+    const thawed = new Promise<void>((resolve) => (thaw = resolve));
+    const standing = new Promise<void>((resolve) => (stands = resolve));
+    let times = 0;
+    class StandsStill1796999999999 implements MigrationInterface {
+      async up(): Promise<void> {
+        if (++times > 1) return;
+        stands();
+        await thawed;
+      }
+      async down(): Promise<void> {}
+    }
+    const frozen = (await replica([...schedulerMigrations, StandsStill1796999999999])).migrate();
+    frozen.catch(() => {});
+    await standing;
+    const other = await replica(schedulerMigrations);
+    const begun = monotonicNow();
+    await other.migrate();
+    expect(monotonicNow() - begun).toBeLessThan(4_000);
+    await other.verify();
+    thaw();
+    await frozen;
+    expect(times).toBe(2);
+  });
+});
+
+describe('a replica that finds nothing to migrate', () => {
+  it('does not wait for one that does: it needs no lock', async () => {
+    await (await replica(schedulerMigrations)).migrate();
+    const { coordination } = open[0]!;
+    const runner = coordination.createQueryRunner();
+    await runner.query('begin');
+    await runner.query(`select pg_advisory_xact_lock(hashtextextended('nestjs-distributed-cron:migrate:public', 0))`);
+    await (await replica(schedulerMigrations)).migrate();
+    await runner.query('rollback');
+    await runner.release();
+  });
+});
