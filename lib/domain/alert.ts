@@ -14,6 +14,7 @@ export const ALERT_SEVERITIES = {
   'job.overdue': 'critical',
   'job.unregistered': 'warning',
   'job.unreadable': 'critical',
+  'data.refused': 'critical',
   'clock.skewed': 'warning',
   'partitions.ending': 'critical',
   'database.unreachable': 'critical',

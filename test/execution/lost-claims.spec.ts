@@ -28,13 +28,13 @@ beforeEach(async () => {
   lost = new LostClaims(stores.runs, runs, events, 'me');
 });
 
-const given = (attempt: number, by: string, cancel: string | null = null) =>
+const given = (attempt: number, by: string, cancel: string | null = null, number = 7) =>
   stores.test.query(
-    `insert into job_runs (job_name, fire_time, status, trigger, attempt, claimed_by, lease_until, cancel_requested_at, cancel_reason)
-     values ('job', $1, 'running', 'schedule', $2, $3, now() + interval '1 minute', case when $4::text is not null then now() end, $4)`,
-    [FIRE_TIME, attempt, by, cancel],
+    `insert into job_runs (job_name, fire_time, status, trigger, attempt, claimed_by, claim, lease_until, cancel_requested_at, cancel_reason)
+     values ('job', $1, 'running', 'schedule', $2, $3, $5, now() + interval '1 minute', case when $4::text is not null then now() end, $4)`,
+    [FIRE_TIME, attempt, by, cancel, number],
   );
-const claim = (attempt: number, leaseMs = 60_000) => ({ jobName: 'job', fireTime: FIRE_TIME, attempt, leaseMs });
+const claim = (attempt: number, leaseMs = 60_000) => ({ jobName: 'job', fireTime: FIRE_TIME, attempt, leaseMs, claim: 7 });
 const row = async () => (await stores.test.query<Record<string, unknown>>('select status, attempt, releases, reason from job_runs'))[0];
 const RUNNING = { status: 'running', releases: 0 };
 
@@ -47,11 +47,12 @@ describe('a claim whose answer was lost', () => {
     expect(told).toMatchObject([{ type: 'run.released', jobName: 'job', fireTime: FIRE_TIME, attempt: 2 }]);
   });
 
-  it.each<[string, number, string]>([
-    ['another attempt', 3, 'me'],
-    ['another instance', 2, 'another'],
-  ])('is none of %s', async (_whose, attempt, by) => {
-    await given(attempt, by);
+  it.each<[string, number, string, number]>([
+    ['another attempt', 3, 'me', 7],
+    ['another instance', 2, 'another', 7],
+    ['a later claim of the same instance, whose answer is on its way', 2, 'me', 8],
+  ])('is none of %s', async (_whose, attempt, by, number) => {
+    await given(attempt, by, null, number);
     lost.remember([claim(2)]);
     expect(await lost.handBack()).toBeLessThan(Infinity);
     expect(await row()).toMatchObject(RUNNING);

@@ -153,8 +153,6 @@ describe('the transaction of a run', () => {
     expect(await stores.steps.complete(queryRunner.manager, run, null)).toBe(true);
 
     const job = { name: run.jobName, maxAttempts: 3, overlap: 'forbid' as const };
-    expect(await stores.reaper.endStaleReceipts([run.jobName])).toBe(0);
-    while ((await stores.reaper.endStaleReceipts([run.jobName])) === 0) await pause(50);
     while ((await stores.reaper.reap([job], 10)).length === 0) await pause(20);
     expect(await row(run)).toMatchObject({ status: 'orphaned' });
     await expect(queryRunner.commitTransaction()).rejects.toThrow();

@@ -33,6 +33,15 @@ export function isRefusal(error: unknown): boolean {
   return postgresError(error).severity === 'ERROR';
 }
 
+/**
+ * True when the server refused a value, or the row that would come of it: out of range, malformed, against a constraint, not in its
+ * encoding, too large, or what a trigger says. The same again is refused again. A partition that is missing is none of these.
+ */
+export function isRefusedData(error: unknown): boolean {
+  const { code = '' } = postgresError(error);
+  return /^(21|22|23|44|54|P0)/.test(code) && !isMissingPartition(error);
+}
+
 /** A deadlock or a serialization failure: the transaction did nothing, and may do better next time. */
 export function isConflict(error: unknown): boolean {
   const { code } = postgresError(error);
