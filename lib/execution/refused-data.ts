@@ -6,7 +6,7 @@ import { monotonicNow } from '../runtime/monotonic.js';
 import { isRefusedData } from '../store/connection/sql-state.js';
 
 /** What was refused is left alone for so long, in milliseconds: somebody has to mend it. */
-const REST_MS = 30_000;
+const REST_MS = 10_000;
 
 /** What is refused no more, or nobody asks about any more, is forgotten after so long. */
 const FORGOTTEN_MS = 3_600_000;

@@ -6,6 +6,7 @@ import { InFlightRun, InFlightRuns } from '../../lib/execution/in-flight-runs.js
 import { LostClaims } from '../../lib/execution/lost-claims.js';
 import { DatabaseTime } from '../../lib/runtime/database-time.js';
 import { aJob } from '../support/job.js';
+import { latch } from '../support/latch.js';
 import { aRun } from '../support/run.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 
@@ -80,6 +81,31 @@ describe('a claim whose answer was lost', () => {
     lost.remember([claim(2)]);
     await lost.handBack();
     expect(await row()).toMatchObject({ status: 'cancelled', reason: 'wrong month' });
+  });
+
+  it('hands back nothing of a later claim of the same instance whose answer is slow', async () => {
+    const sent = latch();
+    const answer = latch();
+    let claimed = 0;
+    const store = {
+      // The first never comes to the database; the second is carried out, and its answer takes a while.
+      claimDue: async (...[due, instanceId, number]: Parameters<Stores['claims']['claimDue']>) => {
+        if (++claimed === 1) throw new Error('Connection terminated unexpectedly');
+        const answers = await stores.claims.claimDue(due, instanceId, number);
+        sent.open();
+        await answer.opened;
+        return answers;
+      },
+    };
+    const claims = new ClaimService(store as never, new DatabaseTime(), new SchedulerEvents(), lost, 'me', { off: async () => new Map() } as never, null as never, null as never);
+    const candidate = { job: aJob('job', '* * * * * *'), fireTime: FIRE_TIME.getTime(), startsAt: FIRE_TIME.getTime() };
+    await expect(claims.claimDue([candidate])).rejects.toThrow('Connection terminated');
+    const second = claims.claimDue([candidate]);
+    await sent.opened;
+    expect(await lost.handBack()).toBeLessThan(Infinity);
+    answer.open();
+    expect((await second).owned).toMatchObject([{ attempt: 1 }]);
+    expect(await row()).toMatchObject({ ...RUNNING, attempt: 1 });
   });
 
   it.each<[string, Error, number]>([
