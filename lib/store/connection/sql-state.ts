@@ -53,9 +53,3 @@ export function isImpatience(error: unknown): boolean {
   const { code } = postgresError(error);
   return code === '57014' || code === '55P03';
 }
-
-/** True when a prepared statement is not what it was: it is gone, is there already, or gives other columns since a table was altered. */
-export function isStalePrepared(error: unknown): boolean {
-  const { code, message } = postgresError(error);
-  return code === '26000' || code === '42P05' || (code === '0A000' && /cached plan/.test(message ?? ''));
-}
