@@ -57,8 +57,8 @@ export function fakedStores(id: string, { time, database, company, roundTripMs, 
     { provide: RunEndsStore, useValue: { endAll: (ends: readonly RunEnd[]) => statement('end', () => ends.map(({ run }) => ended(run)), ends.length) } },
     { provide: JobRunStore, useValue: { complete: (run: OwnedRun) => statement('end', () => ended(run).end, 1) } },
     { provide: JobScheduleStore, useValue: { lookIn: () => statement('presence', looked), remember: () => statement('watermark', () => undefined, jobs.length) } },
-    { provide: JobInstanceStore, useValue: { orphanRunsOf: () => statement('unregistered', () => []), unregistered: () => statement('unregistered', () => []) } },
-    { provide: ReaperStore, useValue: { outlook: () => statement('outlook', outlook) } },
+    { provide: JobInstanceStore, useValue: { unregistered: () => statement('unregistered', () => []) } },
+    { provide: ReaperStore, useValue: { outlook: () => statement('outlook', outlook), orphanRunsOf: () => statement('unregistered', () => []) } },
   ];
 }
 

@@ -55,7 +55,7 @@ const costs: StatementCosts = {
   // Of a hundred replicas one is the first to remember, and the others find it remembered.
   watermark: await flat(() => schedules.remember(watermarks())),
   advance: await flat(() => ((watermark += 1_000), schedules.remember(watermarks()))),
-  unregistered: await flat(() => instances.orphanRunsOf([])),
+  unregistered: await flat(() => reaper.orphanRunsOf([])),
 };
 await app.close();
 console.log(JSON.stringify(costs));

@@ -53,6 +53,8 @@ function judge(event: SchedulerEvent): Judgement | null {
       return { kind: event.type, about: `${event.jobName} until ${event.until.toISOString()}` };
     case 'job.overdue':
       return { kind: event.type, about: `${event.jobName} ${event.lastSuccessAt ? `since ${event.lastSuccessAt.toISOString()}` : 'without a success'}` };
+    case 'data.refused':
+      return { kind: event.type, about: `${event.step} of ${event.jobName}` };
     case 'job.unreadable':
       return { kind: event.type, about: event.jobName };
     case 'job.unregistered':

@@ -15,6 +15,7 @@ export const ALERT_SEVERITIES = {
   'job.unregistered': 'warning',
   'job.unreadable': 'critical',
   'jobs.shared': 'warning',
+  'data.refused': 'critical',
   'clock.skewed': 'warning',
   'zones.differ': 'warning',
   'partitions.ending': 'critical',

@@ -20,6 +20,9 @@ export interface BackfillFacts {
   readonly jobName: string;
 }
 
+/** In which step of a run the database refused its data. */
+export type RefusedStep = 'claim' | 'start' | 'end' | 'reap';
+
 /** What holds a job back. */
 export interface HoldFacts {
   readonly hold: 'paused' | 'disabled';
@@ -121,6 +124,11 @@ export type SchedulerFact =
   | ({ readonly type: 'job.held'; readonly jobName: string } & HoldFacts)
   /** A job is stored in a way that this version can't read; it is left to others. */
   | { readonly type: 'job.unreadable'; readonly jobName: string; readonly problem: string }
+  /**
+   * The database refuses a step of this run because of what is stored of it or of its job, or what was to be written: somebody has to
+   * mend it. Other runs go on. Told once, until it was accepted again.
+   */
+  | ({ readonly type: 'data.refused'; readonly step: RefusedStep; readonly error: StoredError } & RunKey)
   /**
    * No live instance can run these jobs any more. None declares them, and `perhapsNow` is a new job with the same schedule; or
    * they were made at run time, and none has the handler `missingHandler`.

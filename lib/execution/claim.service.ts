@@ -14,6 +14,7 @@ import { isRefusal } from '../store/connection/sql-state.js';
 import { FlagAnswers } from './flag-answers.js';
 import { JOB_RUN_REPOSITORY, RECEIPT_REPOSITORY } from '../store/store.tokens.js';
 import { LostClaims, type PossibleClaim } from './lost-claims.js';
+import { RefusedData } from './refused-data.js';
 
 /** An occurrence that is due, or will be at `startsAt`. Milliseconds. */
 export interface Candidate {
@@ -35,6 +36,10 @@ export interface ClaimResult {
 /** Turns due occurrences into runs this instance owns. Losing is silent. */
 @Injectable()
 export class ClaimService {
+  /** Each that is sent has a number. */
+  private claims = 0;
+  private readonly refused: RefusedData;
+
   constructor(
     private readonly store: ClaimStore,
     private readonly time: DatabaseTime,
@@ -44,7 +49,9 @@ export class ClaimService {
     private readonly flags: FlagAnswers,
     @Inject(JOB_RUN_REPOSITORY) private readonly runs: Repository<JobRun>,
     @Inject(RECEIPT_REPOSITORY) private readonly receipts: Repository<Receipt>,
-  ) {}
+  ) {
+    this.refused = new RefusedData(events);
+  }
 
   /** Claims every candidate that is due and free, in one batch. */
   async claimDue(candidates: readonly Candidate[]): Promise<ClaimResult> {
@@ -68,9 +75,11 @@ export class ClaimService {
       flag: job.flag,
       off: off.get(job.flag) ?? null,
     }));
-    const answered = await this.ask(jobs, due.map((one) => ({ ...one, attempt: 1 })), () => this.store.claimDue(due, this.instanceId));
-    const verdicts = new Map(answered.answers.map((answer) => [key(answer), answer.verdict]));
-    return { owned: answered.owned, verdicts: due.map((one) => verdicts.get(key(one)) ?? 'taken') };
+    const claimed = await this.refused.takeApart('claim', due, ({ jobName }) => jobName, async (part) => [
+      await this.ask(jobs, part.map((one) => ({ ...one, attempt: 1 })), (claim) => this.store.claimDue(part, this.instanceId, claim)),
+    ]);
+    const verdicts = new Map(claimed.flatMap(({ answers }) => answers).map((answer) => [key(answer), answer.verdict]));
+    return { owned: claimed.flatMap(({ owned }) => owned), verdicts: due.map((one) => verdicts.get(key(one)) ?? 'waiting') };
   }
 
   /** Whether each of these has a row by now. A look, which takes no lock and claims nothing. */
@@ -88,7 +97,10 @@ export class ClaimService {
       return job ? [{ ...run, overlap: job.overlap, parallel: job.parallel, group: job.concurrencyGroup?.name ?? null, groupLimit: job.concurrencyGroup?.limit ?? null, leaseMs: job.leaseMs, flag: job.flag, off: off.get(job.flag) ?? null }] : [];
     });
     if (known.length === 0) return [];
-    return (await this.ask(jobs, known.map((run) => ({ ...run, attempt: run.attempt + 1 })), () => this.store.claimWaiting(known, this.instanceId))).owned;
+    const started = await this.refused.takeApart('start', known, key, async (part) => [
+      await this.ask(jobs, part.map((run) => ({ ...run, attempt: run.attempt + 1 })), (claim) => this.store.claimWaiting(part, this.instanceId, claim)),
+    ]);
+    return started.flatMap(({ owned }) => owned);
   }
 
   /** The run of one occurrence, or null: what happened to it, by which instance, at which attempt. */
@@ -104,12 +116,13 @@ export class ClaimService {
   /** @param claims the attempts that begin, if all are won */
   private async ask(
     jobs: ReadonlyMap<string, JobDefinition>,
-    claims: readonly PossibleClaim[],
-    statement: () => Promise<ClaimAnswers>,
+    claims: readonly Omit<PossibleClaim, 'claim'>[],
+    statement: (claim: number) => Promise<ClaimAnswers>,
   ): Promise<{ owned: OwnedRun[]; answers: readonly ClaimAnswer[] }> {
     const sentAt = monotonicNow();
-    const { databaseNow, answers } = await statement().catch((error: unknown) => {
-      if (!isRefusal(error)) this.lost.remember(claims);
+    const claim = ++this.claims;
+    const { databaseNow, answers } = await statement(claim).catch((error: unknown) => {
+      if (!isRefusal(error)) this.lost.remember(claims.map((one) => ({ ...one, claim })));
       throw error;
     });
     if (answers.length > 0) this.time.observe(databaseNow, sentAt);

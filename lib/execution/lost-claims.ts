@@ -57,8 +57,9 @@ export class LostClaims {
       if (claim.until <= now || this.runs.get(runId(claim), claim.attempt)) this.possible.delete(id);
     }
     if (this.possible.size === 0) return Infinity;
-    for (const { jobName, fireTime, attempt } of await this.store.handBack([...this.possible.values()], this.instanceId)) {
-      this.possible.delete(idOf({ jobName, fireTime, attempt }));
+    for (const handedBack of await this.store.handBack([...this.possible.values()], this.instanceId)) {
+      const { jobName, fireTime, attempt } = handedBack;
+      this.possible.delete(idOf(handedBack));
       this.events.emit({ type: 'run.released', jobName, fireTime, attempt });
     }
     return this.possible.size === 0 ? Infinity : LOOK_AGAIN_MS;
@@ -66,5 +67,5 @@ export class LostClaims {
 }
 
 function idOf(claim: UnheardClaim): string {
-  return `${runId(claim)}#${claim.attempt}`;
+  return `${runId(claim)}#${claim.attempt} by ${claim.claim}`;
 }

@@ -3,6 +3,7 @@ import { databaseTrouble } from '../domain/database-trouble.js';
 import type { Outcome } from '../domain/runs/outcome.js';
 import { describeError } from '../domain/runs/stored-error.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
+import { isRefusedData } from '../store/connection/sql-state.js';
 import { insisting } from '../runtime/insisting.js';
 import { monotonicNow } from '../runtime/monotonic.js';
 import { FanOutStore } from '../store/pages/fan-out.store.js';
@@ -13,8 +14,6 @@ import type { InFlightRun } from './in-flight-runs.js';
 
 /** What was refused, when an attempt's end was. */
 const WRITES = { done: 'completion', released: 'release', retry: 'failure', dead: 'failure', cancelled: 'cancellation' } as const;
-
-/** Between two tries, in milliseconds, at most. */
 
 /**
  * Writes how attempts ended. A write that fails is tried again for as long as the lease holds: a success that could not
@@ -70,6 +69,12 @@ export class RunEndings {
   /** Asks the database until it answers, for as long as the lease holds. @returns null when it does not */
   private insisting<Answer>(run: InFlightRun, ask: (failures: number) => Promise<Answer>): Promise<Answer | null> {
     return insisting(ask, (error, failures, waitMs) => {
+      if (isRefusedData(error) && failures > 1) {
+        // The same again would be refused again: its lease runs out, and the reaper says what became of it.
+        const { jobName, fireTime } = run.owned;
+        this.events.emit({ type: 'data.refused', jobName, fireTime, step: 'end', error: describeError(error) });
+        return false;
+      }
       this.events.emit({ type: 'loop.failed', loop: `ending of ${run.id}`, error: describeError(error), failures, trouble: databaseTrouble(error) });
       return !run.leaseLost && monotonicNow() + waitMs < run.leaseDeadline;
     }).catch(() => null);

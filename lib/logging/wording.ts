@@ -11,6 +11,8 @@ import { partitionLine } from './partition-wording.js';
 import { count, roughly } from './phrases.js';
 import { unregisteredLine } from './unregistered-wording.js';
 
+const REFUSED_STEPS = { claim: 'it is not claimed', start: 'its next attempt does not start', end: 'its end was not written', reap: 'its lease is over, and it is not reaped' } as const;
+
 /** What the log says about an event; null when it says nothing. */
 export function wordingOf(event: SchedulerEvent): LogLine | null {
   switch (event.type) {
@@ -126,6 +128,8 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
       return { level: 'warn', text: `${event.jobName} is declared here as ${event.declared}; an operator has put ${event.holds} in its place, until that is cleared` };
     case 'job.held':
       return { level: 'warn', text: heldLine(event) };
+    case 'data.refused':
+      return { level: 'error', text: `${run(event)}: the database refuses its data (${REFUSED_STEPS[event.step]}). Others go on; mend the row, or the job's in job_schedule: ${said(event.error)}` };
     case 'job.unreadable':
       return { level: 'error', text: `${event.jobName} is stored in a way that this instance cannot read, and is left to others: ${event.problem}` };
     case 'job.unregistered':

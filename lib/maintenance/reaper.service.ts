@@ -1,8 +1,10 @@
 import { Injectable } from '@nestjs/common';
 import { KnownJobs } from '../discovery/known-jobs.js';
 import type { JobDefinition } from '../domain/job-definition.js';
+import { runId } from '../domain/runs/run.js';
 import { loopListener } from '../events/loop-listener.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
+import { RefusedData } from '../execution/refused-data.js';
 import { tellReaped } from '../execution/tell-reaped.js';
 import { DatabaseTime } from '../runtime/database-time.js';
 import { Loop } from '../runtime/loop.js';
@@ -25,6 +27,7 @@ const LOOK_AGAIN_MS = 500;
 @Injectable()
 export class ReaperService {
   private readonly loop: Loop;
+  private readonly refused: RefusedData;
   private leftWaiting = false;
   private tellOfRuns: () => void = () => {};
 
@@ -38,6 +41,7 @@ export class ReaperService {
     private readonly time: DatabaseTime,
     private readonly events: SchedulerEvents,
   ) {
+    this.refused = new RefusedData(events);
     this.loop = new Loop(() => this.reap(), {
       maxSleepMs: pace.longestMs,
       ...loopListener(events, 'reaper'),
@@ -86,7 +90,7 @@ export class ReaperService {
     const untilExpiry = until(outlook.nextExpiry, outlook.databaseNow);
     const untilAttempt = until(outlook.nextAttempt, outlook.databaseNow);
     const expired = untilExpiry <= 0;
-    if (expired) await this.reapExpired(names);
+    if (expired) await this.reapExpired();
     if (outlook.removedWait) await this.cancelRemoved();
     if (outlook.strays) await this.unregistered.reapStrays();
     this.leftWaiting = expired || untilAttempt <= 0;
@@ -106,9 +110,8 @@ export class ReaperService {
     return Math.max(soon, Math.min(this.pace.idleMs, untilDue + soon));
   }
 
-  private async reapExpired(names: readonly string[]): Promise<void> {
-    await this.store.endStaleReceipts(names);
-    const reaped = await this.store.reap(this.known, REAP_AT_ONCE);
+  private async reapExpired(): Promise<void> {
+    const reaped = await this.store.reap(this.known, REAP_AT_ONCE, (run) => this.refused.tell('reap', runId(run), run, run.problem));
     reaped.forEach((run) => tellReaped(this.events, run));
   }
 

@@ -1,8 +1,11 @@
 import { Injectable } from '@nestjs/common';
 import { KnownJobs } from '../discovery/known-jobs.js';
 import { SchedulerEvents } from '../events/scheduler-events.js';
+import { RefusedData } from '../execution/refused-data.js';
 import { tellReaped } from '../execution/tell-reaped.js';
 import { monotonicNow } from '../runtime/monotonic.js';
+import { ReaperStore, type UnreapedRun } from '../store/runs/reaper.store.js';
+import { runId } from '../domain/runs/run.js';
 import { JobInstanceStore, type UnregisteredJob } from '../store/jobs/job-instance.store.js';
 
 /** How often runs are looked at that no live instance could start, in milliseconds; another may know their jobs, and reap them. */
@@ -15,12 +18,16 @@ export class UnregisteredJobs {
   private lastCompany = '';
   private lookedAt = '';
   private reapAt = 0;
+  private readonly refused: RefusedData;
 
   constructor(
     private readonly instances: JobInstanceStore,
     private readonly known: KnownJobs,
     private readonly events: SchedulerEvents,
-  ) {}
+    private readonly reaper: ReaperStore,
+  ) {
+    this.refused = new RefusedData(events);
+  }
 
   /**
    * Looks when the instances are others than before, and have been the same for two looks: in a deploy they come and go.
@@ -39,7 +46,8 @@ export class UnregisteredJobs {
   async reapStrays(): Promise<void> {
     if (monotonicNow() < this.reapAt) return;
     this.reapAt = monotonicNow() + REAP_EVERY_MS;
-    for (const run of await this.instances.orphanRunsOf(this.names)) tellReaped(this.events, run);
+    const refused = (run: UnreapedRun) => this.refused.tell('reap', runId(run), run, run.problem);
+    for (const run of await this.reaper.orphanRunsOf(this.names, refused)) tellReaped(this.events, run);
   }
 
   private async find(): Promise<void> {

@@ -6,6 +6,7 @@ import { InFlightRun, InFlightRuns } from '../../lib/execution/in-flight-runs.js
 import { LostClaims } from '../../lib/execution/lost-claims.js';
 import { DatabaseTime } from '../../lib/runtime/database-time.js';
 import { aJob } from '../support/job.js';
+import { latch } from '../support/latch.js';
 import { aRun } from '../support/run.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 
@@ -28,13 +29,13 @@ beforeEach(async () => {
   lost = new LostClaims(stores.runs, runs, events, 'me');
 });
 
-const given = (attempt: number, by: string, cancel: string | null = null) =>
+const given = (attempt: number, by: string, cancel: string | null = null, number = 7) =>
   stores.test.query(
-    `insert into job_runs (job_name, fire_time, status, trigger, attempt, claimed_by, lease_until, cancel_requested_at, cancel_reason)
-     values ('job', $1, 'running', 'schedule', $2, $3, now() + interval '1 minute', case when $4::text is not null then now() end, $4)`,
-    [FIRE_TIME, attempt, by, cancel],
+    `insert into job_runs (job_name, fire_time, status, trigger, attempt, claimed_by, claim, lease_until, cancel_requested_at, cancel_reason)
+     values ('job', $1, 'running', 'schedule', $2, $3, $5, now() + interval '1 minute', case when $4::text is not null then now() end, $4)`,
+    [FIRE_TIME, attempt, by, cancel, number],
   );
-const claim = (attempt: number, leaseMs = 60_000) => ({ jobName: 'job', fireTime: FIRE_TIME, attempt, leaseMs });
+const claim = (attempt: number, leaseMs = 60_000) => ({ jobName: 'job', fireTime: FIRE_TIME, attempt, leaseMs, claim: 7 });
 const row = async () => (await stores.test.query<Record<string, unknown>>('select status, attempt, releases, reason from job_runs'))[0];
 const RUNNING = { status: 'running', releases: 0 };
 
@@ -47,11 +48,12 @@ describe('a claim whose answer was lost', () => {
     expect(told).toMatchObject([{ type: 'run.released', jobName: 'job', fireTime: FIRE_TIME, attempt: 2 }]);
   });
 
-  it.each<[string, number, string]>([
-    ['another attempt', 3, 'me'],
-    ['another instance', 2, 'another'],
-  ])('is none of %s', async (_whose, attempt, by) => {
-    await given(attempt, by);
+  it.each<[string, number, string, number]>([
+    ['another attempt', 3, 'me', 7],
+    ['another instance', 2, 'another', 7],
+    ['a later claim of the same instance, whose answer is on its way', 2, 'me', 8],
+  ])('is none of %s', async (_whose, attempt, by, number) => {
+    await given(attempt, by, null, number);
     lost.remember([claim(2)]);
     expect(await lost.handBack()).toBeLessThan(Infinity);
     expect(await row()).toMatchObject(RUNNING);
@@ -79,6 +81,31 @@ describe('a claim whose answer was lost', () => {
     lost.remember([claim(2)]);
     await lost.handBack();
     expect(await row()).toMatchObject({ status: 'cancelled', reason: 'wrong month' });
+  });
+
+  it('hands back nothing of a later claim of the same instance whose answer is slow', async () => {
+    const sent = latch();
+    const answer = latch();
+    let claimed = 0;
+    const store = {
+      // The first never comes to the database; the second is carried out, and its answer takes a while.
+      claimDue: async (...[due, instanceId, number]: Parameters<Stores['claims']['claimDue']>) => {
+        if (++claimed === 1) throw new Error('Connection terminated unexpectedly');
+        const answers = await stores.claims.claimDue(due, instanceId, number);
+        sent.open();
+        await answer.opened;
+        return answers;
+      },
+    };
+    const claims = new ClaimService(store as never, new DatabaseTime(), new SchedulerEvents(), lost, 'me', { off: async () => new Map() } as never, null as never, null as never);
+    const candidate = { job: aJob('job', '* * * * * *'), fireTime: FIRE_TIME.getTime(), startsAt: FIRE_TIME.getTime() };
+    await expect(claims.claimDue([candidate])).rejects.toThrow('Connection terminated');
+    const second = claims.claimDue([candidate]);
+    await sent.opened;
+    expect(await lost.handBack()).toBeLessThan(Infinity);
+    answer.open();
+    expect((await second).owned).toMatchObject([{ attempt: 1 }]);
+    expect(await row()).toMatchObject({ ...RUNNING, attempt: 1 });
   });
 
   it.each<[string, Error, number]>([

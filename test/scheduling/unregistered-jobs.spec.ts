@@ -5,6 +5,7 @@ import { SchedulerEvents } from '../../lib/events/scheduler-events.js';
 import { wordingOf } from '../../lib/logging/wording.js';
 import { UnregisteredJobs } from '../../lib/scheduling/unregistered-jobs.service.js';
 import type { JobInstanceStore, UnregisteredJob } from '../../lib/store/jobs/job-instance.store.js';
+import type { ReaperStore } from '../../lib/store/runs/reaper.store.js';
 import { aJob } from '../support/job.js';
 
 let said: string[];
@@ -22,8 +23,9 @@ async function look(stored: UnregisteredJob[], declared: JobDefinition[]): Promi
   known.declare({ jobs: declared.map((definition) => ({ definition, handler: async () => undefined })), handlers: new Map() });
   const events = new SchedulerEvents();
   events.subscribe((event) => said.push(wordingOf(event)!.text));
-  const store = { unregistered: async () => stored, orphanRunsOf: async (names: readonly string[]) => (names.length > 0 && orphaned.push(names), []) };
-  const jobs = new UnregisteredJobs(store as unknown as JobInstanceStore, known, events);
+  const instances = { unregistered: async () => stored } as Partial<JobInstanceStore> as JobInstanceStore;
+  const reaper = { orphanRunsOf: async (names: readonly string[]) => (names.length > 0 && orphaned.push(names), []) } as Partial<ReaperStore> as ReaperStore;
+  const jobs = new UnregisteredJobs(instances, known, events, reaper);
   await jobs.look('one');
   await jobs.look('one');
   await jobs.reapStrays();

@@ -150,7 +150,6 @@ describe('G4 a receipt of a call', () => {
     const refused = expect(frozen).rejects.toThrow();
     await opened;
     await endLease();
-    expect(await stores.reaper.endStaleReceipts(['job'])).toBe(1);
     const next = await takenOver();
     expect(await open(next)).toMatchObject({ kind: 'opened', again: false });
     thaw();

@@ -47,7 +47,7 @@ it('B36 a long history costs claims, the reaper, the watch and the lists nothing
   await stores.reaper.reap(known, 100);
   await stores.reaper.cancelRemoved(100);
   await stores.reaper.waiting(known, 100);
-  await stores.instances.orphanRunsOf([]);
+  await stores.reaper.orphanRunsOf([]);
   await new OverdueStore(stores.database).outlook([{ name: 'job-1', withinMs: 60_000, catchUpWindowMs: 60_000 }]);
   expect((await new InventoryStore(stores.database).jobs()).jobs).toHaveLength(JOBS);
   await new ExplainStore(stores.database).facts({ jobName: 'job-1', fireTime: secondsAgo(500) });

@@ -405,7 +405,7 @@ describe('a cancel', () => {
     await claim(1);
     await cancels.cancel(key(1), OPS);
     await stores.test.query(`update job_runs set lease_until = now() - interval '1 second'`);
-    await stores.instances.orphanRunsOf(['job']);
+    await stores.reaper.orphanRunsOf(['job']);
     expect(await runs()).toMatchObject([{ status: 'cancelled', next_attempt_at: null }]);
   });
 

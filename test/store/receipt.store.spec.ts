@@ -106,10 +106,9 @@ describe('G4 a receipt', () => {
       await manager.query('insert into effects values (1)');
     });
     const refused = expect(frozen).rejects.toThrow();
-    expect(await stores.reaper.endStaleReceipts(['job'])).toBe(0);
+    expect(await stores.reaper.reap([{ name: 'job', maxAttempts: 3, overlap: 'forbid' }], 10)).toEqual([]);
     await stores.test.query('select pg_sleep(0.4)');
-    expect(await stores.reaper.endStaleReceipts(['other job'])).toBe(0);
-    expect(await stores.reaper.endStaleReceipts(['job'])).toBe(1);
+    expect(await stores.reaper.reap([{ name: 'other job', maxAttempts: 3, overlap: 'forbid' }], 10)).toEqual([]);
     for (let reaped = 0; reaped === 0; ) reaped = (await stores.reaper.reap([{ name: 'job', maxAttempts: 3, overlap: 'forbid' as const }], 10)).length;
     const [waiting] = await stores.reaper.waiting([{ name: 'job', maxAttempts: 3, overlap: 'forbid' }], 1);
     const { answers } = await stores.claims.claimWaiting([{ ...waiting!, overlap: 'forbid', leaseMs: 60_000 }], 'B');
@@ -134,7 +133,7 @@ describe('G4 a receipt', () => {
     const second = expect(transaction((manager) => stores.receipts.open(manager, short, KEY, 'key'))).rejects.toThrow();
     await blocked(stores.test, 1);
     await stores.test.query('select pg_sleep(0.4)');
-    expect(await stores.reaper.endStaleReceipts(['job'])).toBe(1);
+    expect(await stores.reaper.reap([{ name: 'job', maxAttempts: 3, overlap: 'forbid' }], 10)).toHaveLength(1);
     await second;
     letGo();
     await first;
@@ -164,7 +163,7 @@ describe('two occurrences of one second, as two calls of runNow make them', () =
     });
     await Promise.all(opened);
     await stores.test.query('update job_runs set lease_until = clock_timestamp() where fire_time = $1', [owned[0]!.fireTime]);
-    expect(await stores.reaper.endStaleReceipts(['job'])).toBe(1);
+    expect(await stores.reaper.reap([{ name: 'job', maxAttempts: 3, overlap: 'allow' }], 10)).toHaveLength(1);
     letGo();
     expect(await Promise.all(transactions)).toEqual(['ended', 'committed']);
   });

@@ -89,21 +89,21 @@ describe('a job that no live instance knows', () => {
 
   it('keeps its last run claimable, for a deploy may bring it back', async () => {
     await expired('dropped');
-    expect(await stores.instances.orphanRunsOf(['dropped'])).toMatchObject([{ jobName: 'dropped', status: 'orphaned', attempt: 1, claimedBy: 'A' }]);
+    expect(await stores.reaper.orphanRunsOf(['dropped'])).toMatchObject([{ jobName: 'dropped', status: 'orphaned', attempt: 1, claimedBy: 'A' }]);
     expect(await rows()).toMatchObject([{ status: 'orphaned', reason: 'the lease of A ran out, and no live instance knows the job' }]);
   });
 
   it('has no more attempts than it had declared', async () => {
     await expired('dropped', 'attempt = 4, releases = 1');
-    expect(await stores.instances.orphanRunsOf(['dropped'])).toMatchObject([{ status: 'dead', attempt: 4 }]);
+    expect(await stores.reaper.orphanRunsOf(['dropped'])).toMatchObject([{ status: 'dead', attempt: 4 }]);
     expect(await rows()).toMatchObject([{ status: 'dead', next_attempt_at: null }]);
   });
 
   it('nor as a former name: a run of it does not stay running for ever, once those who know it had their time', async () => {
     await stores.test.query(`update job_schedule set yields_to = 'new' where name = 'former'`);
     await expired('former', `lease_until = now() - interval '30 seconds'`);
-    expect(await stores.instances.orphanRunsOf([])).toEqual([]);
+    expect(await stores.reaper.orphanRunsOf([])).toEqual([]);
     await stores.test.query(`update job_runs set lease_until = now() - interval '2 minutes'`);
-    expect(await stores.instances.orphanRunsOf([])).toMatchObject([{ jobName: 'former', status: 'orphaned' }]);
+    expect(await stores.reaper.orphanRunsOf([])).toMatchObject([{ jobName: 'former', status: 'orphaned' }]);
   });
 });

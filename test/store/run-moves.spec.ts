@@ -126,7 +126,7 @@ describe('the statements of the library', () => {
     'begin as running, running to orphaned': async () => {
       await claim();
       await expire();
-      await stores.instances.orphanRunsOf(['job']);
+      await stores.reaper.orphanRunsOf(['job']);
     },
     'begin as skipped': async () => {
       await stores.test.query('update job_schedule set paused_at = now()');

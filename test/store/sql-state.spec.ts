@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
-import { isConflict, isLastWord, isReadOnly, isRefusal, isStalePrepared, isUseless } from '../../lib/store/connection/sql-state.js';
+import { isConflict, isLastWord, isReadOnly, isRefusal, isUseless } from '../../lib/store/connection/sql-state.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 
 let database: TestDatabase;
@@ -44,12 +44,5 @@ describe('what a server answers is told by its code, in whatever language it spe
     expect(isReadOnly(german('25006', 'FEHLER', '»insert« kann nicht in einer Read-Only-Transaktion ausgeführt werden'))).toBe(true);
     const error = await said('set default_transaction_read_only = on', 'create table none (id integer)');
     expect([isReadOnly(error), isRefusal(error), isUseless(error), isConflict(error)]).toEqual([true, true, true, false]);
-  });
-
-  it('a prepared statement whose plan is of another time', async () => {
-    expect(isStalePrepared(german('0A000', 'FEHLER', 'gecachter Plan darf den Ergebnistyp nicht ändern', { routine: 'RevalidateCachedQuery' }))).toBe(true);
-    expect(isStalePrepared(german('0A000', 'FEHLER', 'cached plan ist nicht implementiert', { routine: 'elsewhere' }))).toBe(false);
-    const stale = await said('create table changing as select 1 as value', 'prepare ask as select value from changing', 'alter table changing alter value type bigint', 'execute ask');
-    expect(isStalePrepared(stale)).toBe(true);
   });
 });

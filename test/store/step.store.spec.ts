@@ -155,8 +155,6 @@ describe('the transaction of a run', () => {
     await callAlone(queryRunner.manager, stores.steps.closing(run, null, true));
 
     const job = { name: run.jobName, maxAttempts: 3, overlap: 'forbid' as const };
-    expect(await stores.reaper.endStaleReceipts([run.jobName])).toBe(0);
-    while ((await stores.reaper.endStaleReceipts([run.jobName])) === 0) await pause(50);
     while ((await stores.reaper.reap([job], 10)).length === 0) await pause(20);
     expect(await row(run)).toMatchObject({ status: 'orphaned' });
     await expect(queryRunner.commitTransaction()).rejects.toThrow();

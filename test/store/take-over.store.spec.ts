@@ -275,7 +275,7 @@ describe('jobs that no live instance declares', () => {
     await stores.claims.claimDue([aDue('job', secondsAgo(1), { cron: OLD.schedule.expression, leaseMs: 1 })], 'old-1');
     await stores.instances.leave('old-1');
     expect(await stores.instances.unregistered()).toEqual([{ name: 'job', cron: OLD.schedule.expression, timeZone: 'UTC', handler: null }]);
-    await stores.instances.orphanRunsOf(['job']);
+    await stores.reaper.orphanRunsOf(['job']);
     expect(await stores.test.query('select status from job_runs')).toEqual([{ status: 'orphaned' }]);
   });
 

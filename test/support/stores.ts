@@ -104,13 +104,13 @@ class ClaimStoreForTests extends ClaimStore {
     super(own, partitions);
   }
 
-  override async claimDue(due: readonly DueOccurrence[], instanceId: string): Promise<ClaimAnswers> {
+  override async claimDue(due: readonly DueOccurrence[], instanceId: string, claim?: number): Promise<ClaimAnswers> {
     for (const { jobName, cron, timeZone } of due) {
       await this.own.coordination.query(
         `insert into job_schedule (name, cron, time_zone, policies, decided_until) values ($1, $2, $3, '{}', '2000-01-01') on conflict do nothing`,
         [jobName, cron, timeZone],
       );
     }
-    return super.claimDue(due, instanceId);
+    return super.claimDue(due, instanceId, claim);
   }
 }

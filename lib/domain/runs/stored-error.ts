@@ -17,6 +17,19 @@ export function describeError(thrown: unknown): StoredError {
   };
 }
 
+/**
+ * A text in a form that every database accepts, whatever its encoding: what is not printable ASCII is written as its number.
+ * @param limit its length at most
+ */
+export function plainText(text: string, limit: number): string {
+  return text.slice(0, limit).replace(/[^\n\x20-\x7e]/gu, (character) => `\\u{${character.codePointAt(0)!.toString(16)}}`).slice(0, limit);
+}
+
+/** See {@link plainText}. */
+export function plainError({ name, message, stack }: StoredError): StoredError {
+  return { name: plainText(name, 200), message: plainText(message, MAX_MESSAGE), stack: stack && plainText(stack, MAX_STACK) };
+}
+
 /** With what the error was caused by: a driver's error behind a repository's, most often what really happened. */
 function stackOf(thrown: unknown): string | null {
   const stack = read(thrown, 'stack');

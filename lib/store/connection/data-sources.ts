@@ -84,8 +84,8 @@ export function applicationSource(dataSource: DataSource): DataSource {
 }
 
 /**
- * A claim and an end that are sent at the same time find a connection, with their statements prepared on it: to make a new
- * one takes the database longer than both. All of them last from one look to the next. An older pg knows no `min`.
+ * A claim and an end that are sent at the same time find a connection, on whose session their functions are planned: to make a
+ * new one takes the database longer than both. All of them last from one look to the next. An older pg knows no `min`.
  */
 function lasting(connection: PostgresConnection, poolSize: number): PostgresConnection {
   return { ...connection, extra: { min: Math.min(2, poolSize), idleTimeoutMillis: 60_000, ...connection.extra } };

@@ -1,7 +1,6 @@
 import type { DataSource, QueryRunner } from 'typeorm';
 import { queryOn } from './query.js';
-import { forgetPrepared, preparedOn, sessionOf, type PgSession, type PreparableStatement, type SessionFacts } from './pg-session.js';
-import { isStalePrepared } from './sql-state.js';
+import { sessionOf, type PgSession, type SessionFacts } from './pg-session.js';
 
 /** SQL for a value, as a JSON literal. */
 type Json = (value: unknown) => string;
@@ -17,25 +16,6 @@ type Json = (value: unknown) => string;
  */
 export function inOneMessage<Row>(dataSource: DataSource, write: (json: Json) => readonly string[]): Promise<Row[]> {
   return onSession(dataSource, async (client, session, json) => send<Row>(client, session, write(json)));
-}
-
-/**
- * The same for statements that are asked again and again: on a session of its own each is prepared once. Planning them takes
- * the database longer than carrying them out. What became of them meanwhile (somebody has reset the session, or altered a
- * table) is found by calling them; such a call has done nothing, and is made once more.
- */
-export function inOnePreparedMessage<Row>(dataSource: DataSource, statements: readonly PreparableStatement[]): Promise<Row[]> {
-  return onSession(dataSource, async (client, session, json) => {
-    const call = async () => {
-      const calls = session.isOwn ? await preparedOn(client, statements) : statements.map(({ sql }) => sql);
-      return send<Row>(client, session, statements.map(({ values }, index) => calls[index]!(values.map(json))));
-    };
-    return call().catch(async (error: unknown) => {
-      if (!session.isOwn || !isStalePrepared(error)) throw error;
-      await forgetPrepared(client);
-      return call();
-    });
-  });
 }
 
 /** What a function of the database takes. Instants go as ISO 8601, JSON as text. */

@@ -42,19 +42,10 @@ interface PgResult {
   readonly rows: unknown[];
 }
 
-/** A statement that a session keeps under a name. Its parameters are `jsonb`. */
-export interface PreparableStatement {
-  /** One name, one text: a data source serves one schema. */
-  readonly name: string;
-  /** @param parameters SQL for each of its values */
-  readonly sql: (parameters: readonly string[]) => string;
-  readonly values: readonly unknown[];
-}
-
 /** What is known of a connection's session. */
 export interface SessionFacts {
   /**
-   * The connection is the session: what is set or prepared on it stays on it. Behind a pooler it is not, which is seen from
+   * The connection is the session: what is set on it stays on it. Behind a pooler it is not, which is seen from
    * the process id: a pooler makes up one of its own for its clients.
    */
   readonly isOwn: boolean;
@@ -62,13 +53,7 @@ export interface SessionFacts {
   readonly isReadCommitted: boolean;
 }
 
-/** The plan of a prepared statement is made for the tables as they are then, and made anew after so long, in milliseconds. */
-const PLAN_FOR_MS = 600_000;
-
 const sessions = new WeakMap<object, Promise<SessionFacts>>();
-
-/** Until when each is good, by the monotonic clock. */
-const prepared = new WeakMap<PgSession, Map<string, number>>();
 
 /**
  * Asks once for each connection, and gives a session of its own the settings that this library depends on. Under a stricter
@@ -102,45 +87,4 @@ async function look(client: NumberedClient, patienceMs?: number): Promise<Sessio
   const isOwn = pid === client.processID;
   // A claim depends on it, and goes on to ask for it itself: what was set may be reset.
   return { isOwn, isReadCommitted: isOwn && isolation === 'read committed' };
-}
-
-/**
- * Prepares those statements that are not, or not any more.
- * @returns for each, SQL that calls it with SQL for its values
- */
-export async function preparedOn(client: PgSession, statements: readonly PreparableStatement[]): Promise<((values: readonly string[]) => string)[]> {
-  const known = prepared.get(client) ?? new Map<string, number>();
-  prepared.set(client, known);
-  const now = performance.now();
-  for (const { name, sql, values } of statements) {
-    const goodUntil = known.get(name);
-    if (goodUntil !== undefined && goodUntil > now) continue;
-    const text = sql(values.map((_, index) => `$${index + 1}`));
-    const parts = [
-      ...(goodUntil !== undefined ? [`deallocate ${nameOf(name)}`] : []),
-      // Left to itself, the planner takes a general plan for dearer than it is, and plans each call. And of a month that has just
-      // begun, or a table that was never counted, it would plan to read all: that is right for a moment, and wrong for long.
-      'set plan_cache_mode = force_generic_plan',
-      'set enable_seqscan = off',
-      `prepare ${nameOf(name)}${inBrackets(values.map(() => 'jsonb'))} as ${text}`,
-    ];
-    known.delete(name);
-    await client.query(parts.join(';\n'));
-    known.set(name, now + PLAN_FOR_MS);
-  }
-  return statements.map(({ name }) => (values) => `execute ${nameOf(name)}${inBrackets(values)}`);
-}
-
-/** Whatever the session still knows of them: all are prepared anew. Nothing else is prepared on connections of this library. */
-export async function forgetPrepared(client: PgSession): Promise<void> {
-  prepared.delete(client);
-  await client.query('deallocate all');
-}
-
-function nameOf(name: string): string {
-  return `"nestjs-distributed-cron ${name}"`;
-}
-
-function inBrackets(list: readonly string[]): string {
-  return list.length === 0 ? '' : ` (${list.join(', ')})`;
 }

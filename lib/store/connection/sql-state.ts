@@ -56,6 +56,15 @@ export function isUseless(error: unknown): boolean {
   return isReadOnly(error) || isLastWord(error);
 }
 
+/**
+ * True when the server refused a value, or the row that would come of it: out of range, malformed, against a constraint, not in its
+ * encoding, too large, or what a trigger says. The same again is refused again. A partition that is missing is none of these.
+ */
+export function isRefusedData(error: unknown): boolean {
+  const { code = '' } = postgresError(error);
+  return /^(21|22|23|44|54|P0)/.test(code) && !isMissingPartition(error);
+}
+
 /** A deadlock or a serialization failure: the transaction did nothing, and may do better next time. */
 export function isConflict(error: unknown): boolean {
   const { code } = postgresError(error);
@@ -66,10 +75,4 @@ export function isConflict(error: unknown): boolean {
 export function isImpatience(error: unknown): boolean {
   const { code } = postgresError(error);
   return code === '57014' || code === '55P03';
-}
-
-/** True when a prepared statement is not what it was: it is gone, is there already, or gives other columns since a table was altered. */
-export function isStalePrepared(error: unknown): boolean {
-  const { code, routine } = postgresError(error);
-  return code === '26000' || code === '42P05' || (code === '0A000' && routine === 'RevalidateCachedQuery');
 }

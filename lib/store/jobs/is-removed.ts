@@ -7,8 +7,3 @@ import type { Tables } from '../tables.js';
 export function isRemoved({ jobSchedule }: Tables, jobName: string): string {
   return `exists (select from ${jobSchedule} removed where removed.name = ${jobName} and removed.removed_at is not null)`;
 }
-
-/** SQL for the names of the jobs that were made at run time and taken out. */
-export function removedJobs({ jobSchedule }: Tables): string {
-  return `select name from ${jobSchedule} where removed_at is not null`;
-}

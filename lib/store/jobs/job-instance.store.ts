@@ -3,7 +3,6 @@ import type { JobDefinition } from '../../domain/job-definition.js';
 import type { Schedule } from '../../domain/schedule/schedule.js';
 import type { FunctionValue } from '../connection/one-message.js';
 import { queryOn, type Query } from '../connection/query.js';
-import type { ReapedRun } from '../runs/reaper.store.js';
 import { wakingUp } from '../wake-up.js';
 import type { SchedulerDatabase } from '../scheduler-database.js';
 
@@ -49,8 +48,6 @@ export interface UnregisteredJob {
   readonly handler: string | null;
 }
 
-/** Whoever knows a job has looked at its leases many times by then. */
-const KNOWN_TO_NOBODY_AFTER = '1 minute';
 
 /** Says that this process is there and what it declares, and that it goes. */
 export class JobInstanceStore {
@@ -103,50 +100,6 @@ export class JobInstanceStore {
                 where  waiting.yields_to = schedule.name
                 and    instance.alive_until > clock_timestamp())
        order  by name`,
-    );
-  }
-
-  /**
-   * Makes runs claimable whose leases ran out and whose jobs nobody knows who could start them, dead when their attempts are
-   * used up, or cancelled: their rows say what happened, and whoever knows the job again goes on with them. Besides those
-   * named, any run that nobody has reaped for a minute: of a former name that no code remembers, or of a job without a row.
-   */
-  async orphanRunsOf(names: readonly string[]): Promise<ReapedRun[]> {
-    const { jobRuns, jobSchedule } = this.database.tables;
-    return this.query(
-      `with expired as (
-         select run.job_name, run.fire_time, run.attempt,
-                case
-                  when run.cancel_requested_at is not null then 'cancelled'
-                  when run.attempt - run.releases >= (schedule.policies ->> 'maxAttempts')::integer then 'dead'
-                  else 'orphaned'
-                end as becomes
-         from   ${jobRuns} run
-         left   join ${jobSchedule} schedule on schedule.name = run.job_name
-         where  run.status = 'running'
-         and    run.lease_until <= clock_timestamp()
-         and   (run.job_name = any ($1::text[]) or run.lease_until <= clock_timestamp() - interval '${KNOWN_TO_NOBODY_AFTER}')
-         order  by run.job_name, run.fire_time
-         for    update of run skip locked
-       )
-       update ${jobRuns} run
-       set    status = expired.becomes,
-              reason = case when expired.becomes = 'cancelled' then run.cancel_reason || '; ' else '' end || 'the lease of ' || run.claimed_by || ' ran out, and no live instance knows the job',
-              error = jsonb_build_object(
-                'name', 'LeaseExpired',
-                'message', 'The lease of ' || run.claimed_by || ' ran out, and no live instance knows the job.',
-                'stack', null),
-              finished_at = clock_timestamp(),
-              next_attempt_at = case when expired.becomes = 'orphaned' then clock_timestamp() end
-       from   expired
-       where  run.job_name = expired.job_name
-       and    run.fire_time = expired.fire_time
-       and    run.status = 'running'
-       and    run.attempt = expired.attempt
-       and    run.lease_until <= clock_timestamp()
-       returning run.job_name as "jobName", run.fire_time as "fireTime", run.status, run.attempt, run.claimed_by as "claimedBy", run.reason,
-                 extract(epoch from clock_timestamp() - run.lease_until)::float8 * 1000 as "overdueMs"`,
-      [names],
     );
   }
 }

@@ -7,7 +7,6 @@ import type { JobRun } from '../entities/job-run.entity.js';
 import { queryOn, type Query } from '../connection/query.js';
 import type { SchedulerDatabase } from '../scheduler-database.js';
 import { pageProgress } from '../pages/page-progress.js';
-import { isUnderWay, runningInGroup } from '../runs/waiting-rules.js';
 
 /** A handler runs for a day at most by default, and what is missed is caught up for a day. */
 const DUE_BEFORE = '2 days';
@@ -51,7 +50,7 @@ export class ExplainStore {
               job.paused_at as since, job.paused_until as until, job.paused_by as by, job.paused_reason as reason,
               job.policies ->> 'flag' as flag, coalesce(job.policies ->> 'flagOff', 'finish') as "flagOff",
               ${this.database.tables.qualify('flag_is_off_1')}(job.policies ->> 'flag') as "flagIsOff",
-              case when ${runningInGroup(this.database.tables, `job.policies -> 'concurrencyGroup' ->> 'name'`)} >= (job.policies -> 'concurrencyGroup' ->> 'limit')::integer
+              case when (select running from ${this.database.tables.qualify('group_running_1')}(job.policies -> 'concurrencyGroup' ->> 'name')) >= (job.policies -> 'concurrencyGroup' ->> 'limit')::integer
                    then job.policies -> 'concurrencyGroup' end as "fullGroup",
               job.yields_to as "yieldsTo", job.removed_at as "removedAt",
              (select count(*)::integer
@@ -173,7 +172,7 @@ export class ExplainStore {
          from   ${jobRuns} run
          where  job_name = $1
          and    fire_time <> $2
-         and    ${isUnderWay('run')}
+         and    ${this.database.tables.qualify('run_is_under_way_1')}(run.status, run.lease_until)
        )
        select busy.fire_time as "fireTime", busy.claimed_by as "instanceId"
        from   busy

@@ -1,13 +1,6 @@
 import type { RunKey, RunTrigger, SavedCheckpoint } from '../../domain/runs/run.js';
-import { nameOfRules, rulesOf } from './batch-rules.js';
 import type { DueOccurrence, WaitingRun } from './claim-candidates.js';
-import { given } from './claim-recordset.js';
-import { insertDue } from './insert-due.js';
-import { startWaiting } from './start-waiting.js';
-import { queryOn, type Query } from '../connection/query.js';
-import { lockJobs } from './job-locks.js';
-import { inOnePreparedMessage } from '../connection/one-message.js';
-import type { PreparableStatement } from '../connection/pg-session.js';
+import { sparse } from '../connection/sparse.js';
 import type { PartitionStore } from '../upkeep/partition.store.js';
 import type { SchedulerDatabase } from '../scheduler-database.js';
 
@@ -53,50 +46,30 @@ export interface ClaimAnswers {
 }
 
 /**
- * The statements that turn an occurrence into a run of one instance.
- *
- * A rule about *other* runs of the job (overlap) can't be judged in the statement that inserts: under read committed it
- * sees the rows from before it began, so two replicas with two fire times of one job would each see none. Therefore a
- * claim first takes the locks of its jobs and then looks, in a second statement of the same transaction. Where overlap is
- * allowed the unique key alone would do; but of two inserts at the same moment the loser's would be written and undone.
+ * Turns occurrences into runs of one instance. Each claim has a number, by which its instance can tell afterwards what it has
+ * begun: one whose answer was lost is handed back by it.
  */
 export class ClaimStore {
-  private readonly query: Query;
-
   constructor(
     private readonly database: SchedulerDatabase,
     private readonly partitions: PartitionStore,
-  ) {
-    this.query = queryOn(database.coordination);
-  }
+  ) {}
 
   /** Those of these occurrences that have a row. */
   async withRow(keys: readonly RunKey[]): Promise<RunKey[]> {
     if (keys.length === 0) return [];
-    return this.query<RunKey>(
-      `select run.job_name as "jobName", run.fire_time as "fireTime"
-       from   unnest($1::text[], $2::timestamptz[]) as given (job_name, fire_time)
-       join   ${this.database.tables.jobRuns} run on run.job_name = given.job_name and run.fire_time = given.fire_time`,
-      [keys.map(({ jobName }) => jobName), keys.map(({ fireTime }) => fireTime.toISOString())],
-    );
+    const rows = await this.database.call<ClaimRow>('job_run_decided_1', [keys.map(({ jobName }) => jobName), keys.map(({ fireTime }) => fireTime.toISOString())]);
+    return rows.map(({ job_name, fire_time }) => ({ jobName: job_name, fireTime: fire_time }));
   }
 
-  /** Claims what is due and free, in one batch and one round trip. Losers write nothing. */
-  async claimDue(due: readonly DueOccurrence[], instanceId: string): Promise<ClaimAnswers> {
+  /** Claims what is due and free, in one batch. Losers write nothing. */
+  async claimDue(due: readonly DueOccurrence[], instanceId: string, claim = 0): Promise<ClaimAnswers> {
     if (due.length === 0) return answers([]);
     // One named twice would be answered twice, and both times as claimed.
     const sorted = [...due].sort(byKey).filter((one, index, all) => index === 0 || byKey(all[index - 1]!, one) !== 0);
-    const { tables } = this.database;
-    const rules = rulesOf(sorted);
-    const times = sorted.map(({ fireTime }) => fireTime.getTime());
     return this.partitions.makingSure(
       () => sorted.map(({ fireTime }) => fireTime),
-      () =>
-        this.claim(sorted, {
-          name: nameOfRules(rules),
-          sql: ([candidates, instance, from, until]) => insertDue(tables, rules, { candidates: candidates!, instanceId: instance!, from: from!, until: until! }),
-          values: [sorted.map(given), instanceId, new Date(Math.min(...times)), new Date(Math.max(...times))],
-        }),
+      async () => answers(await this.database.call('job_run_claim_1', [JSON.stringify(sorted.map(given)), instanceId, claim])),
     );
   }
 
@@ -104,33 +77,23 @@ export class ClaimStore {
    * Claims runs that wait for their next attempt. At most one of a job that forbids overlap, and none beside a running one;
    * of a backfill no more than it runs at a time, and none that would keep the schedule waiting.
    */
-  async claimWaiting(waiting: readonly WaitingRun[], instanceId: string): Promise<ClaimAnswers> {
-    const sorted = [...waiting].sort(byKey);
-    const { tables } = this.database;
-    return this.claim(sorted, { name: 'start_waiting', sql: ([candidates, instance]) => startWaiting(tables, candidates!, instance!), values: [sorted.map(given), instanceId] });
-  }
-
-  /** Behind the locks of the candidates' jobs and groups. */
-  private async claim(candidates: readonly (DueOccurrence | WaitingRun)[], statement: PreparableStatement): Promise<ClaimAnswers> {
-    const jobs = candidates.map(({ jobName }) => jobName);
-    const groups = candidates.flatMap(({ group }) => (group ? [groupLock(group)] : []));
-    const names = [...new Set([...jobs, ...groups])].sort();
-    const { tables, coordination } = this.database;
-    const lock = { name: 'lock_jobs', sql: ([given]: readonly string[]) => lockJobs(tables.schema, given!), values: [names] };
-    return answers(await inOnePreparedMessage<ClaimRow>(coordination, [lock, statement]));
+  async claimWaiting(waiting: readonly WaitingRun[], instanceId: string, claim = 0): Promise<ClaimAnswers> {
+    const rows = await this.database.call<ClaimRow>('job_run_start_1', [JSON.stringify([...waiting].sort(byKey).map(given)), instanceId, claim]);
+    return answers(rows.map((row) => ({ ...row, verdict: 'claimed' })));
   }
 }
 
-/** Beside the names of jobs: of two that are the same, each only waits a little longer. */
-function groupLock(group: string): string {
-  return `concurrency group ${group}`;
+/** A candidate with as little text as says it, for it crosses to the database at every claim. */
+function given(candidate: DueOccurrence | WaitingRun): object {
+  const { startsAt, byHand, ...facts } = { startsAt: null, byHand: false, ...candidate };
+  return sparse({ ...facts, startsAt: startsAt?.getTime() === candidate.fireTime.getTime() ? null : startsAt, byHand: byHand || null });
 }
 
 interface ClaimRow {
   job_name: string;
   fire_time: Date;
   verdict: ClaimVerdict;
-  reason: string | null;
+  reason?: string | null;
   attempt: number | null;
   releases: number | null;
   trigger: RunTrigger | null;
@@ -151,7 +114,7 @@ function answers(rows: readonly ClaimRow[]): ClaimAnswers {
       jobName: row.job_name,
       fireTime: row.fire_time,
       verdict: row.verdict,
-      reason: row.reason,
+      reason: row.reason ?? null,
       attempt: row.attempt,
       releases: row.releases,
       trigger: row.trigger,

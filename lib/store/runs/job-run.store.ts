@@ -1,9 +1,9 @@
 import type { OwnedRun, RunKey, RunStatus } from '../../domain/runs/run.js';
 import type { StoredError } from '../../domain/runs/stored-error.js';
-import { fenceOf, IS_OURS } from './fence.js';
+import { fenceOf } from './fence.js';
+import { writeEnds } from './run-ends.store.js';
 import { queryOn, type Query } from '../connection/query.js';
 import type { SchedulerDatabase } from '../scheduler-database.js';
-import { wakingUp } from '../wake-up.js';
 
 /** How a run's attempt ended, when it did not complete. */
 export interface Ending {
@@ -30,6 +30,8 @@ export interface WrittenEnd {
 /** An attempt that a claim may have begun, if the database has carried out what it never answered. */
 export interface UnheardClaim extends RunKey {
   readonly attempt: number;
+  /** The number of that claim. */
+  readonly claim: number;
 }
 
 /**
@@ -44,16 +46,8 @@ export class JobRunStore {
   }
 
   /** @returns null when the run is no longer ours */
-  async complete(run: OwnedRun): Promise<WrittenEnd | null> {
-    const [completed] = await this.query<WrittenEnd>(
-      `update ${this.database.tables.jobRuns}
-       set    status = 'done',
-              finished_at = clock_timestamp()
-       where  ${IS_OURS}
-       returning status, reason`,
-      fenceOf(run),
-    );
-    return completed ?? null;
+  complete(run: OwnedRun): Promise<WrittenEnd | null> {
+    return this.write(run, null);
   }
 
   /**
@@ -61,20 +55,8 @@ export class JobRunStore {
    * start again. What is handed back wakes the others up.
    * @returns null when the run is no longer ours
    */
-  async end(run: OwnedRun, ending: Ending): Promise<WrittenEnd | null> {
-    const [ended] = await this.query<WrittenEnd>(
-      `update ${this.database.tables.jobRuns}
-       set    status = case when cancel_requested_at is null then $5::text else 'cancelled' end,
-              reason = case when cancel_requested_at is null then $6::text else coalesce(cancel_reason, $6::text) end,
-              error = $7,
-              finished_at = clock_timestamp(),
-              next_attempt_at = case when cancel_requested_at is null then clock_timestamp() + $8 * interval '1 millisecond' end,
-              releases = releases + $9
-       where  ${IS_OURS}
-       returning status, reason, case when status = 'queued' then ${wakingUp(this.database.tables, 'runs')} end`,
-      [...fenceOf(run), ending.status, ending.reason, ending.error && JSON.stringify(ending.error), ending.retryInMs, ending.releases],
-    );
-    return ended ? { status: ended.status, reason: ended.reason } : null;
+  end(run: OwnedRun, ending: Ending): Promise<WrittenEnd | null> {
+    return this.write(run, ending);
   }
 
   /** How this very attempt has ended; null when it has not. A write whose answer was lost may have been accepted. */
@@ -94,26 +76,22 @@ export class JobRunStore {
 
   /**
    * Hands back attempts that were claimed for this instance, and that it never heard of: they have not begun, so they don't
-   * count. What somebody else has made of them stays.
+   * count. What somebody else has made of them stays, and what a later claim of this instance has begun.
    * @returns those that were
    */
   async handBack(claims: readonly UnheardClaim[], instanceId: string): Promise<UnheardClaim[]> {
-    const rows = await this.query<UnheardClaim>(
-      `update ${this.database.tables.jobRuns} run
-       set    status = case when run.cancel_requested_at is null then 'queued' else 'cancelled' end,
-              reason = case when run.cancel_requested_at is null then 'handed back: the answer to its claim was lost' else run.cancel_reason end,
-              finished_at = clock_timestamp(),
-              next_attempt_at = case when run.cancel_requested_at is null then clock_timestamp() end,
-              releases = run.releases + 1
-       from   unnest($1::text[], $2::timestamptz[], $3::integer[]) as unheard (job_name, fire_time, attempt)
-       where  run.job_name = unheard.job_name
-       and    run.fire_time = unheard.fire_time
-       and    run.status = 'running'
-       and    run.attempt = unheard.attempt
-       and    run.claimed_by = $4
-       returning run.job_name as "jobName", run.fire_time as "fireTime", run.attempt, ${wakingUp(this.database.tables, 'runs')}`,
-      [claims.map(({ jobName }) => jobName), claims.map(({ fireTime }) => fireTime.toISOString()), claims.map(({ attempt }) => attempt), instanceId],
-    );
-    return rows.map(({ jobName, fireTime, attempt }) => ({ jobName, fireTime, attempt }));
+    const rows = await this.database.call<{ job_name: string; fire_time: Date; attempt: number; claim: number }>('job_run_hand_back_1', [
+      claims.map(({ jobName }) => jobName),
+      claims.map(({ fireTime }) => fireTime.toISOString()),
+      claims.map(({ attempt }) => attempt),
+      claims.map(({ claim }) => claim),
+      instanceId,
+    ]);
+    return rows.map(({ job_name, fire_time, attempt, claim }) => ({ jobName: job_name, fireTime: fire_time, attempt, claim }));
+  }
+
+  private async write(run: OwnedRun, ending: Ending | null): Promise<WrittenEnd | null> {
+    const [answer] = await writeEnds(this.database, [{ run, ending }], true);
+    return answer!.kind === 'written' ? answer!.end : null;
   }
 }

@@ -1,0 +1,139 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { Injectable } from '@nestjs/common';
+import type { TestingModule } from '@nestjs/testing';
+import { DistributedCron, SchedulerEvents, type EventOf, type SchedulerEvent } from '../../lib/index.js';
+import { createTestDatabase, type TestDatabase } from '../support/database.js';
+import { until } from '../support/until.js';
+import { closeApps, nextEvent, nextRun, startApp } from './support/apps.js';
+
+const databases: TestDatabase[] = [];
+afterEach(closeApps);
+afterAll(() => Promise.all(databases.map((one) => one.drop())));
+
+const jobs = ['a', 'bad', 'c', 'd'];
+
+@Injectable()
+class Jobs {
+  @DistributedCron('* * * * * *', { name: 'a', lateAfter: '1h' })
+  a() {}
+  @DistributedCron('* * * * * *', { name: 'bad', lateAfter: '1h' })
+  bad() {}
+  @DistributedCron('* * * * * *', { name: 'c', lateAfter: '1h' })
+  c() {}
+  @DistributedCron('* * * * * *', { name: 'd', lateAfter: '1h' })
+  d() {}
+}
+
+async function start(): Promise<{ app: TestingModule; database: TestDatabase; refused: EventOf<'data.refused'>[]; events: SchedulerEvent[] }> {
+  const database = await createTestDatabase();
+  databases.push(database);
+  const app = await startApp(database, { providers: [Jobs] }, { pollInterval: '200ms' });
+  const refused: EventOf<'data.refused'>[] = [];
+  const events: SchedulerEvent[] = [];
+  app.get(SchedulerEvents).subscribe((event) => {
+    events.push(event);
+    if (event.type === 'data.refused') refused.push(event);
+  });
+  await Promise.all(jobs.map((name) => nextRun(app, name)));
+  return { app, database, refused, events };
+}
+
+/** Each of the others runs twice more. */
+async function othersGoOn(app: TestingModule): Promise<void> {
+  for (let round = 0; round < 2; round++) await Promise.all(['a', 'c', 'd'].map((name) => nextRun(app, name)));
+}
+
+describe('data that the database refuses stops one job', () => {
+  it('whose row in job_schedule can’t be read: the others are claimed, it is named once, and goes on when it is mended', async () => {
+    const { app, database, refused, events } = await start();
+    await database.query(`update job_schedule set earlier_holds = '{"since": "long ago"}' where name = 'bad'`);
+    await nextEvent(app, 'data.refused');
+    await othersGoOn(app);
+    expect(refused).toMatchObject([{ jobName: 'bad', step: 'claim', error: { message: expect.stringContaining('cannot extract elements from an object') } }]);
+    expect(events.filter(({ type }) => type === 'loop.failed')).toEqual([]);
+    await database.query(`update job_schedule set earlier_holds = '[]' where name = 'bad'`);
+    await nextRun(app, 'bad');
+    expect(refused).toHaveLength(1);
+  }, 60_000);
+
+  it('of which a run has reached the bound of its attempts: the others start, it is named once', async () => {
+    const { database, refused, events } = await start();
+    await closeApps();
+    await database.query(
+      `insert into job_runs (job_name, fire_time, status, trigger, attempt, releases, next_attempt_at)
+       select name, date_trunc('second', now()) - interval '1.5 seconds', 'queued', 'manual', case name when 'bad' then 1000000 else 0 end, case name when 'bad' then 999999 else 0 end, now()
+       from   unnest($1::text[]) name`,
+      [jobs],
+    );
+    const again = await startApp(database, { providers: [Jobs] }, { pollInterval: '200ms' });
+    again.get(SchedulerEvents).subscribe((event) => {
+      events.push(event);
+      if (event.type === 'data.refused') refused.push(event);
+    });
+    await until(async () => {
+      const rows = await database.query(`select job_name, status from job_runs where trigger = 'manual' order by job_name`);
+      expect(rows).toEqual(jobs.map((name) => ({ job_name: name, status: name === 'bad' ? 'queued' : 'done' })));
+    });
+    await othersGoOn(again);
+    expect(refused).toMatchObject([{ jobName: 'bad', step: 'start' }]);
+  }, 60_000);
+
+  it('of which an expired run can’t be written: the others are reaped, it is named once', async () => {
+    const { app, database, refused, events } = await start();
+    await database.query(
+      `create function refuse() returns trigger language plpgsql as $$
+       begin
+         if new.job_name = 'bad' and new.status = 'orphaned' then raise exception 'no orphans of this job here'; end if;
+         return new;
+       end $$`,
+    );
+    await database.query('create trigger refuse before update on job_runs for each row execute function refuse()');
+    await database.query(
+      `insert into job_runs (job_name, fire_time, status, trigger, attempt, claimed_by, lease_until)
+       select name, date_trunc('second', now()) - interval '1.5 seconds', 'running', 'manual', 1, 'gone', now() - interval '1 second' from unnest($1::text[]) name`,
+      [jobs],
+    );
+    await until(async () => {
+      const rows = await database.query(`select job_name, status from job_runs where trigger = 'manual' order by job_name`);
+      expect(rows).toEqual(jobs.map((name) => ({ job_name: name, status: name === 'bad' ? 'running' : 'done' })));
+    });
+    await othersGoOn(app);
+    expect(refused).toMatchObject([{ jobName: 'bad', step: 'reap', error: { message: 'no orphans of this job here' } }]);
+    expect(events.filter(({ type }) => type === 'loop.failed')).toEqual([]);
+  }, 60_000);
+});
+
+describe('an end that the database refuses as it is', () => {
+  const url = new URL(process.env.TEST_DATABASE_URL!);
+  const name = `latin_${Math.random().toString(36).slice(2)}`;
+  let server: TestDatabase;
+  beforeAll(async () => {
+    server = await createTestDatabase();
+    databases.push(server);
+    await server.query(`create database ${name} encoding 'LATIN1' locale 'C' template template0`);
+    url.pathname = `/${name}`;
+  });
+  afterAll(async () => {
+    await closeApps();
+    await server.query(`drop database ${name} with (force)`);
+  });
+
+  it('is written at once in a form that the database accepts: its encoding lacks 💥', async () => {
+    @Injectable()
+    class Failing {
+      @DistributedCron('* * * * * *', { name: 'loud', maxAttempts: 1, lateAfter: '1h' })
+      loud() {
+        throw new Error('Grüße: it went 💥 \0');
+      }
+      @DistributedCron('* * * * * *', { name: 'quiet', lateAfter: '1h' })
+      quiet() {}
+    }
+    const app = await startApp({ url: url.href } as TestDatabase, { providers: [Failing] }, { pollInterval: '200ms' });
+    const failed: SchedulerEvent[] = [];
+    app.get(SchedulerEvents).of('loop.failed', 'data.refused').subscribe((event) => failed.push(event));
+    const dead = await nextEvent(app, 'run.dead', ({ jobName }) => jobName === 'loud');
+    await nextRun(app, 'quiet');
+    await nextEvent(app, 'run.dead', ({ jobName, fireTime }) => jobName === 'loud' && fireTime > dead.fireTime);
+    expect(failed).toEqual([]);
+  }, 60_000);
+});
