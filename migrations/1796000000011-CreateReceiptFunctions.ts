@@ -92,7 +92,7 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
     `create or replace function @schema.receipt_write_1(
       its_job text, its_fire_time timestamptz, its_attempt integer, its_instance text, its_entity text, its_effect text, its_key text,
       out verdict text, out kept text)
-    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
+    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
     begin
       insert into receipts (job_name, fire_time, attempt, claimed_by, entity, effect, idempotency_key)
       values (its_job, its_fire_time, its_attempt, its_instance, its_entity, its_effect, its_key)
@@ -116,7 +116,7 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
     `create or replace function @schema.receipt_begin_1(
       its_job text, its_fire_time timestamptz, its_attempt integer, its_instance text, its_page text,
       its_entity text, its_effect text, its_key text, is_own boolean, out verdict text, out kept text)
-    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
+    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
     begin
       if is_own then
         perform commit_durably_1();
@@ -139,7 +139,7 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
     `create or replace function @schema.receipt_begin_all_1(
       its_job text, its_fire_time timestamptz, its_attempt integer, its_instance text, its_page text,
       its_effect text, its_entities text[], its_keys text[]) returns table (begun text)
-    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
+    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
     begin
       perform commit_durably_1();
       if not receipt_may_begin_1(its_job, its_fire_time, its_attempt, its_instance, its_page) then
@@ -160,7 +160,7 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
     `create or replace function @schema.receipt_begin_for_occurrence_1(
       its_job text, its_fire_time timestamptz, its_writer text, its_entity text, its_effect text, its_key text, is_own boolean, most_idle_ms integer,
       out verdict text, out kept text, out of_attempt text)
-    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
+    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
     begin
       if is_own then
         perform commit_durably_1();
@@ -184,7 +184,7 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
     // is, so that what a look from outside finds holds until the end.
     `create or replace function @schema.receipt_hold_1(
       its_job text, its_fire_time timestamptz, its_attempt integer, its_instance text, its_page text) returns text
-    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
+    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
     begin
       perform pg_advisory_xact_lock_shared(receipt_lock_1(its_job, its_fire_time, its_attempt, its_page));
       if its_page is null then
@@ -210,7 +210,7 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
 
     // Keeps what an effect returned.
     `create or replace function @schema.receipt_keep_1(its_job text, its_fire_time timestamptz, its_entity text, its_effect text, its_result text) returns void
-    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
+    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
     begin
       update receipts
       set    result = its_result::jsonb
@@ -224,7 +224,7 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
     `create or replace function @schema.receipt_end_1(
       its_job text, its_fire_time timestamptz, its_attempt integer, its_instance text, its_page text,
       its_entity text, its_effect text, its_result text) returns void
-    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
+    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
     begin
       if its_result is not null then
         perform receipt_keep_1(its_job, its_fire_time, its_entity, its_effect, its_result);
@@ -255,7 +255,7 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
       its_job text, its_fire_time timestamptz, its_attempt integer, its_instance text, its_page text,
       its_entity text, its_effect text, its_key text, its_policy text,
       out step text, out key text, out of_attempt text, out kept text, out failure text)
-    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
+    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
     declare
       there receipts;
     begin
@@ -320,7 +320,7 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
     `create or replace function @schema.receipt_call_close_1(
       its_job text, its_fire_time timestamptz, its_attempt integer, its_instance text, its_page text,
       its_entity text, its_effect text, its_result text) returns text
-    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
+    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
     begin
       perform commit_durably_1();
       update receipts
@@ -347,7 +347,7 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
     `create or replace function @schema.receipt_call_fail_1(
       its_job text, its_fire_time timestamptz, its_attempt integer, its_instance text,
       its_entity text, its_effect text, its_error text, becomes text) returns text
-    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
+    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
     declare
       was text;
     begin
@@ -394,12 +394,12 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
              and @schema.receipt_has_no_page_1(its_job, its_fire_time)
     $$`,
 
-    // The receipts in doubt that a person asks for, the oldest first.
+    // The receipts in doubt that a person asks for, the oldest first; so many at most, or all.
     `create or replace function @schema.receipts_in_doubt_1(
-      of_job text, of_fire_time timestamptz, at_or_after timestamptz, at_or_before timestamptz, of_entity text, of_effect text, of_key text)
+      of_job text, of_fire_time timestamptz, at_or_after timestamptz, at_or_before timestamptz, of_entity text, of_effect text, of_key text, most integer)
     returns table (job_name text, fire_time timestamptz, entity text, effect text, state text, attempt integer, claimed_by text,
       opened_at timestamptz, idempotency_key text, error jsonb, run_status text)
-    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
+    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
     begin
       return query
       select receipt.job_name, receipt.fire_time, receipt.entity, receipt.effect, receipt.state, receipt.attempt, receipt.claimed_by,
@@ -415,7 +415,8 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
       and   (of_entity is null or receipt.entity = of_entity)
       and   (of_effect is null or receipt.effect = of_effect)
       and   (of_key is null or receipt.idempotency_key = of_key)
-      order  by receipt.opened_at, receipt.job_name, receipt.entity, receipt.effect;
+      order  by receipt.opened_at, receipt.job_name, receipt.entity, receipt.effect
+      limit  most;
     end $$`,
 
     // Keeps what a person says came of calls in doubt, and records it for each. One whose call is made again, or answered, right now is
@@ -424,12 +425,12 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
       of_job text, of_fire_time timestamptz, at_or_after timestamptz, at_or_before timestamptz, of_entity text, of_effect text, of_key text,
       most integer, its_state text, its_answer text, its_actor text, its_reason text,
       out changed jsonb, out left_over integer)
-    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
+    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
     begin
       perform commit_durably_1();
       with matching as materialized (
         select doubt.job_name, doubt.fire_time, doubt.entity, doubt.effect, doubt.state, doubt.attempt
-        from   receipts_in_doubt_1(of_job, of_fire_time, at_or_after, at_or_before, of_entity, of_effect, of_key) doubt
+        from   receipts_in_doubt_1(of_job, of_fire_time, at_or_after, at_or_before, of_entity, of_effect, of_key, null) doubt
       ),
       picked as materialized (
         select receipt.job_name, receipt.fire_time, receipt.entity, receipt.effect
@@ -471,7 +472,7 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
     // is replayed at this moment may have opened the receipt anew.
     `create or replace function @schema.receipts_park_ended_1(most integer)
     returns table (job_name text, fire_time timestamptz, entity text, effect text, attempt integer, error jsonb)
-    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
+    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
     begin
       return query
       with ended as materialized (
@@ -499,7 +500,7 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
 
     // The first statement of a run's own transaction. 'ours', or 'refused'.
     `create or replace function @schema.run_step_begin_1(its_job text, its_fire_time timestamptz, its_attempt integer, its_instance text) returns text
-    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
+    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
     begin
       perform commit_durably_1();
       return case when receipt_may_begin_1(its_job, its_fire_time, its_attempt, its_instance, null) then 'ours' else 'refused' end;
@@ -508,7 +509,7 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
     // Keeps a checkpoint; null for none. 'saved', or 'refused'.
     `create or replace function @schema.run_checkpoint_1(
       its_job text, its_fire_time timestamptz, its_attempt integer, its_instance text, its_checkpoint text) returns text
-    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
+    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
     begin
       update job_runs
       set    checkpoint = its_checkpoint::jsonb
@@ -524,7 +525,7 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
     // keeps a checkpoint, or both; where it does neither it holds the run, so that nobody takes it over before the commit.
     `create or replace function @schema.run_step_end_1(
       its_job text, its_fire_time timestamptz, its_attempt integer, its_instance text, its_checkpoint text, is_complete boolean) returns void
-    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
+    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
     begin
       if is_complete then
         update job_runs
@@ -558,7 +559,7 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
 
     // Ends the transaction in which an attempt of a page, or a run, still holds a receipt. Returns how many were ended.
     `create or replace function @schema.receipt_transactions_end_1(its_job text, its_fire_time timestamptz, its_attempt integer, its_page text) returns integer
-    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
+    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
     declare
       ended integer;
     begin

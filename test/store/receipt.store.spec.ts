@@ -95,19 +95,23 @@ describe('G4 a receipt', () => {
   });
 
   it.each(['in the middle', 'just before its commit'])('of a process frozen %s is ended by the reaper, and the next attempt goes on', async (where) => {
-    const short = await claimed(300);
+    const short = run;
     let thaw!: () => void;
+    let freeze!: () => void;
+    const isFrozen = new Promise<void>((resolve) => (freeze = resolve));
     const thawed = new Promise<void>((resolve) => (thaw = resolve));
     const frozen = transaction(async (manager) => {
       await stores.receipts.open(manager, short, KEY, 'key');
       await manager.query('create table effects (attempt integer)');
       if (where !== 'in the middle') expect(await stores.receipts.close(manager, short, KEY, null)).toBe(true);
+      freeze();
       await thawed;
       await manager.query('insert into effects values (1)');
     });
     const refused = expect(frozen).rejects.toThrow();
+    await isFrozen;
     expect(await stores.reaper.reap([{ name: 'job', maxAttempts: 3, overlap: 'forbid' }], 10)).toEqual([]);
-    await stores.test.query('select pg_sleep(0.4)');
+    await stores.test.query('update job_runs set lease_until = clock_timestamp()');
     expect(await stores.reaper.reap([{ name: 'other job', maxAttempts: 3, overlap: 'forbid' }], 10)).toEqual([]);
     for (let reaped = 0; reaped === 0; ) reaped = (await stores.reaper.reap([{ name: 'job', maxAttempts: 3, overlap: 'forbid' as const }], 10)).length;
     const [waiting] = await stores.reaper.waiting([{ name: 'job', maxAttempts: 3, overlap: 'forbid' }], 1);

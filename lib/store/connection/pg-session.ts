@@ -1,5 +1,4 @@
 import { ask } from './ask.js';
-import { MOST_IDLE_MS } from './transaction.js';
 
 /** What pg offers on a connection for statements that carry their values in their text. */
 export interface PgSession {
@@ -25,7 +24,7 @@ const SETTINGS: Record<string, string> = {
   idle_session_timeout: '0',
   transaction_timeout: '0',
   // A process that is frozen in a transaction holds its locks no longer than that.
-  idle_in_transaction_session_timeout: String(MOST_IDLE_MS),
+  idle_in_transaction_session_timeout: '5s',
   standard_conforming_strings: 'on',
   array_nulls: 'on',
   bytea_output: 'hex',

@@ -26,7 +26,7 @@ export async function inTransaction<Result>(
 }
 
 /** How long a transaction that holds a lock may do nothing, in milliseconds, before the server ends it. */
-export const MOST_IDLE_MS = 1_000;
+const MOST_IDLE_MS = 1_000;
 
 /**
  * Holds a name until the transaction ends, waiting for whoever holds it. Transaction-level, so that it works behind a

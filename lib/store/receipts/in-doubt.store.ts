@@ -38,8 +38,8 @@ export class InDoubtStore {
 
   /** The oldest first. */
   async find(which: InDoubtWhich, limit: number): Promise<EffectInDoubt[]> {
-    const rows = await this.database.call<DoubtRow>('receipts_in_doubt_1', parametersOf(which));
-    return rows.slice(0, limit).map((row) => ({
+    const rows = await this.database.call<DoubtRow>('receipts_in_doubt_1', [...parametersOf(which), limit]);
+    return rows.map((row) => ({
       jobName: row.job_name,
       fireTime: row.fire_time,
       entity: row.entity,
