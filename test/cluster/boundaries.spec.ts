@@ -106,7 +106,7 @@ describe('a sweep over every boundary of a run', () => {
     // What was cut between the mail and its receipt was sent again; nothing else was.
     const cutAtEntity = jobs.filter(({ cutAt, mailed }) => cutAt !== undefined && mailed.length > 0);
     expect(cutAtEntity.map((job) => [job.name, mailsTo(job)])).toEqual(cutAtEntity.map(({ name, place }) => [name, place === 'after the mail' ? 2 : 1]));
-  }, 300_000);
+  });
 
   it.each(WAVES)(`G1 G3 G4 G5 SIGSTOP for longer than the lease at each, ${SEEDS} runs: thawed they change nothing (%s)`, async (claim) => {
     const { jobs, victim, startHeir } = await strike(claim, 'SIGSTOP');
@@ -128,7 +128,7 @@ describe('a sweep over every boundary of a run', () => {
     expect(told('run.completed').filter((attempt) => lost.has(attempt))).toEqual([]);
     const losers = new Set([...lost].map((attempt) => attempt.split(' | ')[0]));
     expect(jobs.filter(({ name, place }) => place !== 'anywhere' && place !== 'before the claim' && !done.has(name) && !losers.has(name))).toEqual([]);
-  }, 300_000);
+  });
 });
 
 function seeds(first: number, count: number): number[] {

@@ -102,7 +102,7 @@ describe('a replica that is killed around a call', () => {
     }
     // The sweep is worth nothing unless it cut runs off.
     expect(rows.some(({ attempt }) => attempt > 1)).toBe(true);
-  }, 180_000);
+  });
 });
 
 describe('a replica that is frozen past its lease in the middle of a call, replaced and thawed', () => {

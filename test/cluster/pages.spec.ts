@@ -89,7 +89,7 @@ describe('a worker of pages', () => {
     await done(run);
     await count(run);
     expect(await cluster.database.query(`select state from receipts where fire_time = $1 and entity = 'c3'`, [run.fireTime])).toEqual([{ state: 'in_doubt' }]);
-  }, 180_000);
+  });
 
   it('G3 G4 that is frozen until its pages are another’s changes nothing when it thaws, but for the answer that it alone knows', async () => {
     const { victim, heir, run } = await stand();
@@ -107,5 +107,5 @@ describe('a worker of pages', () => {
     // Parked by the heir, and then answered: the victim’s own call.
     const parked = () => cluster.database.query<{ state: string }>(`select state from receipts where fire_time = $1 and entity = 'c3'`, [run.fireTime]);
     await eventually('the answer to be kept', async () => (await parked())[0]!.state === 'done', { withinMs: 30_000, seen: parked });
-  }, 180_000);
+  });
 });

@@ -43,7 +43,7 @@ describe('a job that not all replicas know', () => {
     // A rollback brings it back.
     const back = await cluster.start('back', { jobs: [KEPT, { ...dropped, steps: [] }] });
     await back.event('run.completed', { ...at, attempt: 2 });
-  }, 180_000);
+  });
 
   it('B29 is left to those that know it: two applications on one schema, a renamed job, and runs of a ghost hurt nobody', async () => {
     const job = (name: string): ReplicaJob => ({ ...KEPT, name, steps: [{ effect: name }] });
