@@ -298,7 +298,6 @@ describe('in a page', () => {
     // Both are at their first attempt. Of the two only the page is taken over.
     await database.query(`update job_pages set attempt = 5`);
     await expect(receipts!.once('x', write('x', of!), { run: of! })).rejects.toBeInstanceOf(LeaseLostError);
-    await database.query(`update job_pages set attempt = 1`);
     tickMayEnd.open();
     done.open();
     await working;

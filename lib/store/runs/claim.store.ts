@@ -79,7 +79,7 @@ export class ClaimStore {
    */
   async claimWaiting(waiting: readonly WaitingRun[], instanceId: string, claim = 0): Promise<ClaimAnswers> {
     const rows = await this.database.call<ClaimRow>('job_run_start_1', [JSON.stringify([...waiting].sort(byKey).map(given)), instanceId, claim]);
-    return answers(rows.map((row) => ({ ...row, verdict: 'claimed' })));
+    return answers(rows.map((row) => ({ ...row, verdict: row.pages === null ? 'claimed' : 'fanned_out' })));
   }
 }
 
