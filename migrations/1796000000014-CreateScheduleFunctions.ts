@@ -273,6 +273,26 @@ export const createScheduleFunctions = migration('CreateScheduleFunctions1796000
       return query select changed.name from job_schedule changed where changed.revision = its_revision;
     end $$`,
 
+    // The jobs that no live instance declares any more, nor is about to take over under another name; also those made at run time whose
+    // handler nobody has. A look through all that all instances declare: its cost is estimated far too high.
+    `create or replace function @schema.job_schedule_unregistered_1() returns table (name text, cron text, time_zone text, handler text)
+    language sql volatile set search_path = @schema, pg_temp set jit = off as $$
+      select schedule.name, schedule.cron, schedule.time_zone, schedule.handler
+      from   job_schedule schedule
+      where  schedule.removed_at is null
+      and    schedule.yields_to is null
+      and    not exists (
+               select from job_instances instance
+               where  instance.alive_until > clock_timestamp()
+               and   (instance.jobs ? schedule.name or instance.handlers ? schedule.handler))
+      and    not exists (
+               select from job_schedule waiting
+               join   job_instances instance on instance.jobs ? waiting.name
+               where  waiting.yields_to = schedule.name
+               and    instance.alive_until > clock_timestamp())
+      order  by schedule.name
+    $$`,
+
     // Puts an operator's schedule in place of the one that the code declares. planned is null where the schedule is the same.
     // False: the job is not as it was read.
     `create or replace function @schema.job_schedule_override_1(
@@ -493,6 +513,7 @@ export const createScheduleFunctions = migration('CreateScheduleFunctions1796000
     `drop function if exists @schema.job_schedule_clear_override_1`,
     `drop function if exists @schema.job_schedule_override_1`,
     `drop function if exists @schema.job_schedule_take_over_1`,
+    `drop function if exists @schema.job_schedule_unregistered_1`,
     `drop function if exists @schema.job_schedule_free_1`,
     `drop function if exists @schema.job_schedule_declare_1`,
     `drop function if exists @schema.job_instance_announce_1`,

@@ -1,6 +1,6 @@
 import { migration } from './frozen.js';
 
-/** Creates what makes partitions, drops them, and prunes the tables that have none. */
+/** Creates what makes partitions, drops them, prunes the tables that have none, and looks for successes that are overdue. */
 export const createUpkeepFunctions = migration('CreateUpkeepFunctions1796000000016', {
   up: [
     // The key of the lock behind which partitions are made and dropped: a month is not made while it is dropped.
@@ -161,6 +161,40 @@ export const createUpkeepFunctions = migration('CreateUpkeepFunctions17960000000
       return next;
     end $$`,
 
+    // When jobs last succeeded, also under a former name, and how long it is until that is overdue: the time begins with the last success,
+    // with the job's schedule, or with the end of its last pause, whichever came last. A job that is held back is not waited for. Runs end
+    // out of order where old ones are caught up: the last success is among the newest.
+    `create or replace function @schema.job_success_outlook_1(its_jobs text[], its_within_ms float8[], its_windows_ms float8[])
+    returns table (name text, success_at timestamptz, overdue_in_ms float8)
+    language sql volatile set search_path = @schema, pg_temp set jit = off as $$
+      select job.name, last.success_at,
+             extract(epoch from greatest(last.success_at, schedule.effective_from, held.until, schedule.paused_until) - clock_timestamp())::float8 * 1000
+               + job.within_ms
+      from   unnest(its_jobs, its_within_ms, its_windows_ms) as job (name, within_ms, window_ms)
+      join   job_schedule schedule on schedule.name = job.name
+      cross  join lateral (
+               select max(newest.finished_at) as success_at
+               from  (select job.name
+                      union all
+                      select former.name
+                      from   job_schedule former
+                      where  former.yields_to = job.name) named
+               cross  join lateral (
+                        select run.finished_at
+                        from   job_runs run
+                        where  run.job_name = named.name
+                        and    run.status = 'done'
+                        and    run.fire_time > clock_timestamp() - (job.within_ms + job.window_ms) * interval '1 millisecond'
+                        order  by run.fire_time desc
+                        limit  100) newest) last
+      cross  join lateral (
+               select max((hold ->> 'until')::timestamptz) as until
+               from   jsonb_array_elements(schedule.earlier_holds) hold) held
+      where  schedule.removed_at is null
+      and    schedule.yields_to is null
+      and    not job_is_held_1(schedule.enabled, schedule.paused_at, schedule.paused_until)
+    $$`,
+
     // Forgets what operators did, which backfills there were and what was told, once that is old enough: one batch of each, the oldest
     // first; one replica at a time. True: there may be more.
     `create or replace function @schema.prune_1(actions_ms bigint, alerts_ms bigint, most integer) returns boolean
@@ -238,6 +272,7 @@ export const createUpkeepFunctions = migration('CreateUpkeepFunctions17960000000
   ],
   down: [
     `drop function if exists @schema.prune_1`,
+    `drop function if exists @schema.job_success_outlook_1`,
     `drop function if exists @schema.partition_drop_1`,
     `drop function if exists @schema.partition_unmark_1`,
     `drop function if exists @schema.partition_mark_1`,

@@ -53,6 +53,11 @@ export class RetentionService {
         if (this.stopping.signal.aborted) break;
         if (kept.some((other) => overlap(other, partition))) continue;
         const forgotten = await this.store.forget(partition, olderThan, this.stopping.signal);
+        if (forgotten.kind === 'busy') {
+          // Another replica is at it, and of a table PostgreSQL detaches one partition at a time.
+          isLeft = true;
+          break;
+        }
         if (forgotten.kind === 'dropped') {
           dropped.push(partition.name);
           dead += forgotten.dead;
@@ -71,7 +76,7 @@ export class RetentionService {
   private async tellKept({ name, until }: AgedPartition, forgotten: Forgotten): Promise<void> {
     const open = forgotten.kind === 'kept' ? forgotten.open : null;
     // Given back because the retention is longer by now, or left because this instance stops.
-    if (forgotten.kind === 'busy' || (open && isNothing(open)) || this.stopping.signal.aborted) return;
+    if ((open && isNothing(open)) || this.stopping.signal.aborted) return;
     if (!(await this.told.first(`partition.kept ${name}`, { againAfterMs: DAY_MS, unlessSince: null }))) return;
     this.events.emit({ type: 'partition.kept', name, until: new Date(until), open });
   }

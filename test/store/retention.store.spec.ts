@@ -204,6 +204,19 @@ describe('beside others', () => {
     expect(facts().at(-1)).toEqual({ type: 'partition.dropped', names: namesOf(4), dead: 0 });
   });
 
+  it('a replica that looked before another began leaves all to it: of a table PostgreSQL detaches one partition at a time', async () => {
+    await stores.partitions.ensure([inMonth(5), inMonth(4)]);
+    const looked = await retention.aged(keeping(3));
+    await other.query('select from job_runs');
+    const first = serviceOf(keeping(3)).forget();
+    await eventually('the detach waits', isDetaching);
+    const late = Object.assign(Object.create(retention) as RetentionStore, { aged: async () => looked });
+    expect(await serviceOf(keeping(3), late).forget()).toBe(60_000);
+    await other.query('commit');
+    expect(await first).toBe(DAY);
+    expect(facts()).toEqual([{ type: 'partition.dropped', names: [...namesOf(5), ...namesOf(4)], dead: 0 }]);
+  });
+
   it('a replica that stops ends its wait', async () => {
     await stores.partitions.ensure([inMonth(4)]);
     await other.query('select from job_runs');

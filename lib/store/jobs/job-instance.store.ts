@@ -84,22 +84,7 @@ export class JobInstanceStore {
    * time whose `handler` nobody has. They are not run.
    */
   async unregistered(): Promise<UnregisteredJob[]> {
-    const { jobSchedule, jobInstances } = this.database.tables;
-    return this.query(
-      `select name, cron, time_zone as "timeZone", handler
-       from   ${jobSchedule} schedule
-       where  removed_at is null
-       and    yields_to is null
-       and    not exists (
-                select from ${jobInstances} instance
-                where  alive_until > clock_timestamp()
-                and   (instance.jobs ? schedule.name or instance.handlers ? schedule.handler))
-       and    not exists (
-                select from ${jobSchedule} waiting
-                join   ${jobInstances} instance on instance.jobs ? waiting.name
-                where  waiting.yields_to = schedule.name
-                and    instance.alive_until > clock_timestamp())
-       order  by name`,
-    );
+    const rows = await this.database.call<{ name: string; cron: string; time_zone: string; handler: string | null }>('job_schedule_unregistered_1', []);
+    return rows.map(({ name, cron, time_zone: timeZone, handler }) => ({ name, cron, timeZone, handler }));
   }
 }
