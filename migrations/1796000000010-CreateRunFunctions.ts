@@ -286,7 +286,7 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
       placed as (
         select candidate.*,
                row_number() over (partition by job_name, overlap, open order by fire_time) as turn,
-               row_number() over (partition by job_name, overlap, open order by fire_time desc) as turn_from_newest,
+               count(*) over (partition by job_name, overlap, open) as turns,
                busy_since is not null or asked_for or candidate.queued > 0 as in_line
         from  (select candidate.*, not (taken or decided or early or outdated) and held is null as open
                from   candidate) candidate
@@ -303,7 +303,7 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
                  when early then 'queued'
                  when overlap = 'queue' and (in_line or turn > 1) then
                    case when placed.queued + turn - case when in_line then 0 else 1 end <= queue_limit then 'queued' else 'skipped' end
-                 when overlap = 'replace' and turn_from_newest > 1 then 'skipped'
+                 when overlap = 'replace' and turn < turns then 'skipped'
                  -- Somebody's transaction holds what has to be told to stop: to be tried again.
                  when overlap = 'replace' and job_name = any (held_jobs) then 'waiting'
                  when overlap = 'replace' and in_line then 'queued'
@@ -339,8 +339,11 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
                  when placeless and overlap = 'queue' then 'queued'
                  when placeless then 'waiting'
                  -- The first of its line waits in it, too.
-                 when overlap = 'queue' and verdict = 'queued' and turn > queue_limit
-                   and bool_or(placeless) over (partition by job_name, overlap) then 'skipped'
+                 when overlap = 'queue' and verdict = 'queued' and turn > queue_limit and exists (
+                        select from placeless first
+                        where  first.job_name = placeless.job_name
+                        and    first.overlap = placeless.overlap
+                        and    first.placeless) then 'skipped'
                  else verdict
                end as admission
         from   placeless
