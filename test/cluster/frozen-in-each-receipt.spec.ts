@@ -4,7 +4,7 @@ import { FreezeGround, RARELY, type Walker } from './harness/freeze-ground.js';
 import type { ReplicaJob, Step } from './replica/settings.js';
 
 /** What an open transaction of the application's may hold: nobody but the next attempt of its own run waits for it. */
-const OF_THE_APPLICATION = ['ShareLock advisory', 'ExclusiveLock rows', 'RowExclusiveLock effects', 'RowExclusiveLock receipts', 'AccessShareLock receipts', 'RowShareLock receipts', 'AccessShareLock job_runs', 'RowShareLock job_runs'];
+const OF_THE_APPLICATION = ['ShareLock advisory', 'ExclusiveLock rows', 'RowExclusiveLock effects', 'RowExclusiveLock receipts', 'AccessShareLock receipts', 'RowShareLock receipts', 'AccessShareLock job_runs', 'RowShareLock job_runs', 'AccessShareLock job_pages', 'RowShareLock job_pages'];
 
 interface Form {
   readonly name: string;
