@@ -34,7 +34,7 @@ let to: string;
 const job = (form: Form, steps: readonly Step[]): ReplicaJob => ({ name: form.name, cron: RARELY, maxAttempts: 1, steps, ...(form.pages && { pages: form.pages }) });
 
 /** Its next occurrence, which takes the place of the one before, is decided by a replica that has nothing to do for it. */
-const replacedJob = (form: Form, steps: readonly Step[]): ReplicaJob => ({ ...job(form, steps), name: `${form.name}, replaced`, cron: '*/3 * * * * *', overlap: 'replace' });
+const replacedJob = (form: Form, steps: readonly Step[]): ReplicaJob => ({ ...job(form, steps), name: `${form.name}, replaced`, cron: '*/4 * * * * *', overlap: 'replace' });
 
 beforeAll(async () => {
   receiver = new Receiver();

@@ -78,8 +78,9 @@ export class FreezeGround {
     await last(first.walker);
     if (looks.length === 0) throw new Error('It sent no message.');
 
-    const again = await ready('at one message');
+    // First: what is ready may not stay so for long.
     await this.bystanders.standBy();
+    const again = await ready('at one message');
     const { wire, walk } = again.walker;
     const others = await walk.standAt(meant(worstOf(looks)), again.act, () => this.bystanders.goOn(wire.pids, again.decided));
     await last(again.walker);
