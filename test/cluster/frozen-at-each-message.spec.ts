@@ -36,7 +36,7 @@ let named = 0;
 
 beforeAll(async () => {
   const plan = { jobs: JOBS, runTimeHandlers: ['a handler'] };
-  ground = await FreezeGround.make({ worker: JOBS, runTimeHandlers: plan.runTimeHandlers });
+  ground = await FreezeGround.make({ worker: JOBS, newcomer: JOBS.filter(({ name }) => name === 'target'), runTimeHandlers: plan.runTimeHandlers });
   caller = await ground.start('caller', { ...plan, scheduler: { enabled: false } });
 }, 90_000);
 afterAll(() => ground.end());

@@ -4,7 +4,7 @@ import { FreezeGround, RARELY, type Walker } from './harness/freeze-ground.js';
 import type { ReplicaJob, Step } from './replica/settings.js';
 
 /** What an open transaction of the application's may hold: nobody but the next attempt of its own run waits for it. */
-const OF_THE_APPLICATION = ['ShareLock advisory', 'ExclusiveLock rows', 'RowExclusiveLock effects', 'RowExclusiveLock receipts', 'AccessShareLock receipts', 'RowShareLock receipts', 'AccessShareLock job_runs', 'RowShareLock job_runs'];
+const OF_THE_APPLICATION = ['ShareLock advisory', 'ExclusiveLock rows', 'RowExclusiveLock effects', 'RowExclusiveLock receipts', 'AccessShareLock receipts', 'RowShareLock receipts', 'AccessShareLock job_runs', 'RowShareLock job_runs', 'AccessShareLock job_pages', 'RowShareLock job_pages'];
 
 interface Form {
   readonly name: string;
@@ -34,7 +34,7 @@ let to: string;
 const job = (form: Form, steps: readonly Step[]): ReplicaJob => ({ name: form.name, cron: RARELY, maxAttempts: 1, steps, ...(form.pages && { pages: form.pages }) });
 
 /** Its next occurrence, which takes the place of the one before, is decided by a replica that has nothing to do for it. */
-const replacedJob = (form: Form, steps: readonly Step[]): ReplicaJob => ({ ...job(form, steps), name: `${form.name}, replaced`, cron: '*/3 * * * * *', overlap: 'replace' });
+const replacedJob = (form: Form, steps: readonly Step[]): ReplicaJob => ({ ...job(form, steps), name: `${form.name}, replaced`, cron: '*/4 * * * * *', overlap: 'replace' });
 
 beforeAll(async () => {
   receiver = new Receiver();

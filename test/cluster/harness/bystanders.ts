@@ -21,21 +21,29 @@ interface Wait {
 
 /** Other jobs and other replicas, which have nothing to do with a process that is frozen. */
 export class Bystanders {
+  private next: Replica | null = null;
+
   constructor(
     private readonly cluster: Cluster,
     private readonly jobs: readonly string[],
     private readonly newcomer: ReplicaPlan,
   ) {}
 
+  /** Has the next newcomer load what it needs, so that it starts as soon as a process is frozen, also on a busy machine. */
+  async standBy(): Promise<void> {
+    this.next = await this.cluster.fork('newcomer', { ...this.newcomer, standsBy: true }).standingBy();
+  }
+
   /**
    * Resolves when each job has run twice more and another replica has started.
    * @param frozen the sessions of the frozen process
-   * @param decided a job whose next occurrence must have been decided, too
+   * @param decided a job whose next occurrences must have been decided, too
    * @throws as soon as somebody has waited for too long for a lock that one of them holds
    */
   async goOn(frozen: readonly number[], decided?: string): Promise<void> {
     const since = await this.cluster.ledger.now();
-    const newcomer = this.cluster.fork('newcomer', this.newcomer);
+    const newcomer = this.next!;
+    newcomer.begin();
     try {
       const end = performance.now() + PATIENCE_MS;
       for (;;) {
@@ -78,7 +86,7 @@ export class Bystanders {
        union  all
        select $4::text
        where  $4::text is not null
-       and    not exists (select from job_runs where job_name = $4::text and fire_time > $2)`,
+       and    (select count(*) from job_runs where job_name = $4::text and fire_time > $2) < $3`,
       [this.jobs, since.toISOString(), OCCURRENCES, decided ?? null],
     );
     return rows.map(({ job }) => job);

@@ -9,6 +9,7 @@ export interface ReplicaPlan {
   readonly jobs: readonly ReplicaJob[];
   readonly scheduler?: ReplicaSettings['scheduler'];
   readonly runTimeHandlers?: readonly string[];
+  readonly standsBy?: boolean;
   readonly believedPid?: number;
   readonly env?: Readonly<Record<string, string>>;
   readonly smtpPort?: number;

@@ -13,7 +13,7 @@ export const RARELY = '0 0 29 2 *';
 export const OTHERS = ['other 1', 'other 2', 'other 3'];
 
 /** Their leases are longer than any test stands still, so that nothing ends by itself what a frozen process holds. */
-const SCHEDULER = { pollInterval: '500ms', defaults: { lease: '20s' } } satisfies ReplicaSettings['scheduler'];
+const SCHEDULER = { pollInterval: '500ms', defaults: { lease: '5m' } } satisfies ReplicaSettings['scheduler'];
 
 /** What became of one way to freeze a process. */
 export interface Outcome {
@@ -78,6 +78,8 @@ export class FreezeGround {
     await last(first.walker);
     if (looks.length === 0) throw new Error('It sent no message.');
 
+    // First: what is ready may not stay so for long.
+    await this.bystanders.standBy();
     const again = await ready('at one message');
     const { wire, walk } = again.walker;
     const others = await walk.standAt(meant(worstOf(looks)), again.act, () => this.bystanders.goOn(wire.pids, again.decided));

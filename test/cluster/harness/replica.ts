@@ -86,6 +86,17 @@ export class Replica {
     return this;
   }
 
+  /** Waits until it has loaded everything, see `standsBy`. */
+  async standingBy(): Promise<this> {
+    await this.reports.waitFor('the process to stand by', (report) => (report.kind === 'standing by' ? report : undefined), PATIENCE_MS);
+    return this;
+  }
+
+  /** Has a process start its application that stood by. */
+  begin(): void {
+    this.process.send({ begin: true }, () => undefined);
+  }
+
   /** The name this process has in the database. */
   get instanceId(): string {
     return this.heard('scheduler.started')[0]!.instanceId;

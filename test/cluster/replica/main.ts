@@ -1,5 +1,6 @@
 import 'reflect-metadata';
 import { NestFactory } from '@nestjs/core';
+import { once } from 'node:events';
 import { watchBoundaries, watchPageEnds } from './boundaries.js';
 import { Parent } from './parent.js';
 import { ReplicaModule } from './replica.module.js';
@@ -10,6 +11,12 @@ if (settings.believedPid !== undefined) Object.defineProperty(process, 'pid', { 
 
 // A replica without its test is nobody's.
 process.on('disconnect', () => process.exit(1));
+
+if (settings.standsBy) {
+  const begun = once(process, 'message');
+  process.send!({ kind: 'standing by' });
+  await begun;
+}
 
 const app = await NestFactory.createApplicationContext(ReplicaModule.with(settings), { logger: ['error', 'warn'] });
 

@@ -10,6 +10,7 @@ export interface Attempt {
 
 /** What a replica tells its test. */
 export type Report =
+  | { readonly kind: 'standing by' }
   | { readonly kind: 'ready' }
   | { readonly kind: 'event'; readonly event: SchedulerEvent }
   | ({ readonly kind: 'gate'; readonly gate: string } & Attempt)

@@ -7,6 +7,8 @@ export interface ReplicaSettings {
   readonly url: string;
   readonly scheduler: Omit<DistributedSchedulerOptions, 'connection' | 'dataSource'>;
   readonly jobs: readonly ReplicaJob[];
+  /** Everything is loaded, and the application starts when the test says so. */
+  readonly standsBy?: boolean;
   /** Handlers of jobs that are made at run time: they do nothing. */
   readonly runTimeHandlers?: readonly string[];
   /** The process id the replica believes to have: in containers, all have the same. */
