@@ -18,8 +18,8 @@ export const createPageFunctions = migration('CreatePageFunctions1796000000012',
     $$`,
 
     // The pages of the run may be begun.
-    `create or replace function @schema.run_lets_pages_begin_1(status text, cancel_requested_at timestamptz) returns boolean
-    language sql immutable as $$
+    `create or replace function @schema.run_works_pages_1(status text, lease_until timestamptz, cancel_requested_at timestamptz) returns boolean
+    language sql volatile as $$
       select status in ('running', 'fanned_out', 'queued', 'failed', 'orphaned') and cancel_requested_at is null
     $$`,
 
@@ -166,9 +166,25 @@ export const createPageFunctions = migration('CreatePageFunctions1796000000012',
       and    run.status in ('fanned_out', 'done', 'dead', 'cancelled');
     end $$`,
 
+    // What a delivery is told whose page could not be begun. 'held': somebody holds the row, to end a receipt or to end the page. 'over':
+    // the ticket is worth nothing, for its page has ended, waits for its next attempt, or its run is over.
+    `create or replace function @schema.page_give_back_1(its_job text, its_fire_time timestamptz, its_page text, its_ticket integer) returns text
+    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
+    begin
+      perform
+      from   job_pages page
+      join   job_runs run on run.job_name = page.job_name and run.fire_time = page.fire_time
+      where  page.job_name = its_job
+      and    page.fire_time = its_fire_time
+      and    page.page = its_page
+      and    page.ticket = its_ticket
+      and    page_is_open_1(page.status)
+      and    run_works_pages_1(run.status, run.lease_until, run.cancel_requested_at);
+      return case when found then 'held' else 'over' end;
+    end $$`,
+
     // Begins the next attempt of a page. Who worked it before and has not ended it is dead, frozen, or cut off from the queue: what it has
-    // open of receipts is ended, and what it writes from now on is refused. 'claimed'. 'held': somebody holds the row, to end a receipt
-    // or to end the page. 'over': the ticket is worth nothing, for its page has ended, waits for its next attempt, or its run is over.
+    // open of receipts is ended, and what it writes from now on is refused. 'claimed', or what page_give_back_1 says.
     `create or replace function @schema.page_begin_1(
       its_job text, its_fire_time timestamptz, its_page text, its_ticket integer, its_instance text,
       out verdict text, out attempt integer, out releases integer, out data jsonb, out trigger text, out run_data jsonb)
@@ -206,22 +222,15 @@ export const createPageFunctions = migration('CreatePageFunctions1796000000012',
         and    page.page = its_page
         and    run.job_name = its_job
         and    run.fire_time = its_fire_time
-        and    run_lets_pages_begin_1(run.status, run.cancel_requested_at)
+        and    run_works_pages_1(run.status, run.lease_until, run.cancel_requested_at)
         returning page.attempt, page.releases, page.data, run.trigger, run.data
         into   attempt, releases, data, trigger, run_data;
-        verdict := case when found then 'claimed' else 'over' end;
-        return;
+        if found then
+          verdict := 'claimed';
+          return;
+        end if;
       end if;
-      perform
-      from   job_pages page
-      join   job_runs run on run.job_name = page.job_name and run.fire_time = page.fire_time
-      where  page.job_name = its_job
-      and    page.fire_time = its_fire_time
-      and    page.page = its_page
-      and    page.ticket = its_ticket
-      and    page_is_open_1(page.status)
-      and    run_lets_pages_begin_1(run.status, run.cancel_requested_at);
-      verdict := case when found then 'held' else 'over' end;
+      verdict := page_give_back_1(its_job, its_fire_time, its_page, its_ticket);
     end $$`,
 
     // Ends an attempt of a page, and the occurrence when it was the last of its pages. One that is to be cancelled is begun no more. The
@@ -350,12 +359,13 @@ export const createPageFunctions = migration('CreatePageFunctions1796000000012',
     `drop function if exists @schema.pages_recover_1`,
     `drop function if exists @schema.page_end_1`,
     `drop function if exists @schema.page_begin_1`,
+    `drop function if exists @schema.page_give_back_1`,
     `drop function if exists @schema.run_fan_out_1`,
     `drop function if exists @schema.pages_handed_over_1`,
     `drop function if exists @schema.pages_publish_1`,
     `drop function if exists @schema.pages_settle_1`,
     `drop function if exists @schema.pages_end_run_1`,
-    `drop function if exists @schema.run_lets_pages_begin_1`,
+    `drop function if exists @schema.run_works_pages_1`,
     `drop function if exists @schema.page_is_open_1`,
     `drop function if exists @schema.pages_lock_1`,
   ],

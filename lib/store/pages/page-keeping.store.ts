@@ -51,7 +51,7 @@ export class PageKeepingStore {
        where  page.status in ('queued', 'failed')
        and    page.enqueued_at is null
        and    page.job_name = any ($1::text[])
-       and    ${tables.qualify('run_lets_pages_begin_1')}(run.status, run.cancel_requested_at)
+       and    ${tables.qualify('run_works_pages_1')}(run.status, run.lease_until, run.cancel_requested_at)
        order  by page.next_attempt_at
        limit  $2`,
       [jobNames, limit],
