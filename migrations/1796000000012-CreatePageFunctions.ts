@@ -181,7 +181,7 @@ export const createPageFunctions = migration('CreatePageFunctions1796000000012',
       and    page.fire_time = its_fire_time
       and    page.page = its_page
       and    page.ticket = its_ticket
-      and    page.status in ('queued', 'failed', 'running')
+      and    page_is_open_1(page.status)
       and    run.job_name = its_job
       and    run.fire_time = its_fire_time
       and    not run_works_pages_1(run.status, run.lease_until, run.cancel_requested_at)
@@ -196,14 +196,13 @@ export const createPageFunctions = migration('CreatePageFunctions1796000000012',
       and    page.fire_time = its_fire_time
       and    page.page = its_page
       and    page.ticket = its_ticket
-      and    page.status in ('queued', 'failed', 'running')
+      and    page_is_open_1(page.status)
       and    run_works_pages_1(run.status, run.lease_until, run.cancel_requested_at);
       return case when found then 'held' else 'over' end;
     end $$`,
 
     // Begins the next attempt of a page. Who worked it before and has not ended it is dead, frozen, or cut off from the queue: what it has
-    // open of receipts is ended, and what it writes from now on is refused. 'claimed'. 'held': somebody holds the row, to end a receipt
-    // or to end the page. 'over': the ticket is worth nothing, for its page has ended, waits for its next attempt, or its run is over.
+    // open of receipts is ended, and what it writes from now on is refused. 'claimed', or what page_give_back_1 says.
     `create or replace function @schema.page_begin_1(
       its_job text, its_fire_time timestamptz, its_page text, its_ticket integer, its_instance text,
       out verdict text, out attempt integer, out releases integer, out data jsonb, out trigger text, out run_data jsonb)
@@ -378,12 +377,12 @@ export const createPageFunctions = migration('CreatePageFunctions1796000000012',
     `drop function if exists @schema.pages_recover_1`,
     `drop function if exists @schema.page_end_1`,
     `drop function if exists @schema.page_begin_1`,
+    `drop function if exists @schema.page_give_back_1`,
     `drop function if exists @schema.run_fan_out_1`,
     `drop function if exists @schema.pages_handed_over_1`,
     `drop function if exists @schema.pages_publish_1`,
     `drop function if exists @schema.pages_settle_1`,
     `drop function if exists @schema.pages_end_run_1`,
-    `drop function if exists @schema.page_give_back_1`,
     `drop function if exists @schema.run_works_pages_1`,
     `drop function if exists @schema.page_is_open_1`,
     `drop function if exists @schema.pages_lock_1`,

@@ -10,9 +10,6 @@ const pid = process.pid;
 
 type At = NonNullable<ReplicaSettings['strike']>['at'][string];
 
-/** Where a run holds its row, so that its lease is not renewed: it gets there last. */
-const HOLDING: readonly Boundary[] = ['before the step’s commit', 'before the completing commit'];
-
 /**
  * Stops or ends the process at the moment at which a run of each job stands at the boundary that its test has named. One
  * signal so cuts many runs, each of them exactly there.
@@ -22,9 +19,6 @@ export class Boundaries {
   private readonly awaited: Map<string, At>;
   private readonly claims: ReadonlySet<string>;
   private readonly standing: (() => void)[] = [];
-  private claimAtDoor: boolean;
-  /** Only those are missing that hold something others need. */
-  private readonly almost = new Signal();
   /** Only the claim is missing. */
   private readonly all = new Signal();
 
@@ -35,16 +29,10 @@ export class Boundaries {
     const jobs = Object.entries(settings.strike?.at ?? {});
     this.claims = new Set(jobs.filter(([, { boundary }]) => boundary.endsWith('the claim')).map(([job]) => job));
     this.awaited = new Map(jobs.filter(([job]) => !this.claims.has(job)));
-    this.claimAtDoor = this.claims.size === 0;
   }
 
   get isWatched(): boolean {
     return this.settings.strike !== undefined;
-  }
-
-  /** Waits before a statement after which the run holds its row. */
-  async approach(boundary: Boundary, { jobName }: { readonly jobName: string }, entity?: string): Promise<void> {
-    if (this.isNext(jobName, boundary, entity)) await this.almost.given;
   }
 
   /** Goes on at once, unless this is where the job’s first run is to be cut. */
@@ -70,7 +58,6 @@ export class Boundaries {
   async reachClaim(boundary: Boundary, due: readonly { readonly jobName: string }[]): Promise<void> {
     const cut = due.find(({ jobName }) => this.claims.has(jobName));
     if (!cut) return;
-    this.claimAtDoor = true;
     await this.look();
     await this.all.given;
     if (this.settings.strike!.at[cut.jobName]!.boundary === boundary) await this.strike();
@@ -82,7 +69,6 @@ export class Boundaries {
   }
 
   private async look(): Promise<void> {
-    if (this.claimAtDoor && [...this.awaited.values()].every(({ boundary }) => HOLDING.includes(boundary))) this.almost.give();
     if (this.awaited.size > 0) return;
     this.all.give();
     if (this.claims.size === 0) await this.strike();

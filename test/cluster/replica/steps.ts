@@ -87,7 +87,6 @@ export class Steps {
     if (done.includes(page)) return;
     const write = async (manager: EntityManager) => {
       await this.effects.write(run, page, manager);
-      await this.boundaries.approach('before the step’s commit', run, page);
       this.boundaries.atCommit('before the step’s commit', manager, run, page);
     };
     await run.transaction(write, { checkpoint: [...done, page] });
@@ -97,7 +96,6 @@ export class Steps {
   private async finish(entity: string, run: CronRun): Promise<void> {
     const write = async (manager: EntityManager) => {
       await this.effects.write(run, entity, manager);
-      await this.boundaries.approach('before the completing commit', run);
       this.boundaries.atCommit('before the completing commit', manager, run);
     };
     await run.transaction(write, { complete: true });
