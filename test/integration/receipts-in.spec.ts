@@ -1,8 +1,6 @@
 import { DataSource, type EntityManager } from 'typeorm';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { InvalidOptionsError, LeaseLostError, NestedReceiptError, ReceiptTransactionError, type CronRun } from '../../lib/index.js';
-import { Tables } from '../../lib/store/tables.js';
-import { receiptLockKey } from '../../lib/store/receipts/receipt-lock.js';
 import { ReaperStore } from '../../lib/store/runs/reaper.store.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { blocked } from '../support/gate.js';
@@ -307,7 +305,7 @@ describe('what is no place for a receipt', () => {
           await held;
           await manager.query('select 1');
         };
-        const key = receiptLockKey(new Tables('s'), '$1::text', '$2::timestamptz', '$3::integer');
+        const key = 's.receipt_lock_1($1, $2, $3, null)';
         const frozen = (dataSource: DataSource, lock: (manager: EntityManager) => Promise<unknown>) => {
           let outcome!: Promise<string>;
           const locked = new Promise<void>((resolve) => {

@@ -1,6 +1,5 @@
 import { planReplaced, type ReplacedSchedule } from '../../domain/schedule/replaced-schedule.js';
 import { decidedSpans } from '../runs/decided-rows.js';
-import { lockJobs } from '../runs/job-locks.js';
 import type { Query } from '../connection/query.js';
 import type { SchedulerDatabase } from '../scheduler-database.js';
 
@@ -44,11 +43,4 @@ export async function planReplacements(
 /** The fire times of the rows that the plans write. */
 export function rowsOf(plans: Iterable<PlannedReplacement>): Date[] {
   return [...plans].flatMap(({ gap }) => (gap ? [new Date(gap.until)] : []));
-}
-
-/** Waits for claims and catch-ups of the jobs that are under way, and lets none begin until the transaction ends. */
-export async function holdJobs(query: Query, { tables }: SchedulerDatabase, names: readonly string[]): Promise<void> {
-  const sorted = [...new Set(names)].sort();
-  await query(lockJobs(tables.schema, '$1::jsonb'), [JSON.stringify(sorted)]);
-  await query(`select from ${tables.jobSchedule} where name = any ($1::text[]) order by name for no key update`, [sorted]);
 }
