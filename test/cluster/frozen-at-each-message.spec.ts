@@ -36,7 +36,7 @@ let named = 0;
 
 beforeAll(async () => {
   const plan = { jobs: JOBS, runTimeHandlers: ['a handler'] };
-  ground = await FreezeGround.make({ worker: JOBS, newcomer: JOBS.filter(({ name }) => name === 'target'), runTimeHandlers: plan.runTimeHandlers });
+  ground = await FreezeGround.make({ worker: JOBS, runTimeHandlers: plan.runTimeHandlers });
   caller = await ground.start('caller', { ...plan, scheduler: { enabled: false } });
 }, 90_000);
 afterAll(() => ground.end());
@@ -128,7 +128,7 @@ describe('a process that is frozen at any message of an operator’s verb', () =
         const args = await ready();
         return { walker: caller, act: () => caller.replica.call(service, method, ...args) };
       };
-      expect(await ground.freeze(title, called, { last: async () => undefined })).toEqual({ held: [], others: 'went on' });
+      expect(await ground.freeze(title, called, { last: async () => undefined, newcomer: JOBS.filter(({ name }) => name === 'target') })).toEqual({ held: [], others: 'went on' });
     },
     240_000,
   );

@@ -39,8 +39,7 @@ const replacedJob = (form: Form, steps: readonly Step[]): ReplicaJob => ({ ...jo
 beforeAll(async () => {
   receiver = new Receiver();
   to = await receiver.listen();
-  // Pages are worked by whoever has their handler: by the walker alone.
-  ground = await FreezeGround.make({ newcomer: FORMS.filter(({ pages }) => !pages).map((form) => replacedJob(form, [])) });
+  ground = await FreezeGround.make();
 }, 90_000);
 afterAll(async () => {
   await receiver.close();
@@ -53,6 +52,8 @@ describe('a handler whose process is frozen at any message of', () => {
     async (name, form) => {
       const outcome = await ground!.freeze(name, (pass) => (pass === 'at one message' && !form.pages ? replaced(form) : asked(form)), {
         last: ({ replica }) => replica.kill(),
+        // Pages are worked by whoever has their handler: by the walker alone.
+        newcomer: form.pages ? [] : [replacedJob(form, [])],
         allowed: (held) => form.isTransaction === true && isOfTheApplication(held),
       });
       expect(outcome).toEqual({ held: [], others: 'went on' });

@@ -1,4 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import type { ReplicaJob } from '../replica/settings.js';
 import type { Cluster, ReplicaPlan } from './cluster.js';
 import type { Replica } from './replica.js';
 
@@ -29,9 +30,12 @@ export class Bystanders {
     private readonly newcomer: ReplicaPlan,
   ) {}
 
-  /** Has the next newcomer load what it needs, so that it starts as soon as a process is frozen, also on a busy machine. */
-  async standBy(): Promise<void> {
-    this.next = await this.cluster.fork('newcomer', { ...this.newcomer, standsBy: true }).standingBy();
+  /**
+   * Has the next newcomer load what it needs, so that it starts as soon as a process is frozen, also on a busy machine.
+   * @param jobs what it has beside the others
+   */
+  async standBy(jobs: readonly ReplicaJob[]): Promise<void> {
+    this.next = await this.cluster.fork('newcomer', { ...this.newcomer, jobs: [...this.newcomer.jobs, ...jobs], standsBy: true }).standingBy();
   }
 
   /**

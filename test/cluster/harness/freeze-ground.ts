@@ -40,12 +40,12 @@ export class FreezeGround {
     readonly bystanders: Bystanders,
   ) {}
 
-  /** What the worker runs beside the others, and what those replicas have that start while a process is frozen. */
-  static async make({ worker: own = [], newcomer = [], ...plan }: { worker?: readonly ReplicaJob[]; newcomer?: readonly ReplicaJob[] } & Omit<ReplicaPlan, 'jobs'> = {}): Promise<FreezeGround> {
+  /** @param worker what it runs beside the others */
+  static async make({ worker: own = [], ...plan }: { worker?: readonly ReplicaJob[] } & Omit<ReplicaPlan, 'jobs'> = {}): Promise<FreezeGround> {
     const cluster = await Cluster.create();
     const others = OTHERS.map((name): ReplicaJob => ({ name, cron: EVERY_SECOND, overlap: 'forbid', steps: [] }));
     const worker = await cluster.start('worker', { ...plan, jobs: [...others, ...own], scheduler: SCHEDULER });
-    return new FreezeGround(cluster, worker, new Bystanders(cluster, OTHERS, { jobs: [...others, ...newcomer], scheduler: SCHEDULER }));
+    return new FreezeGround(cluster, worker, new Bystanders(cluster, OTHERS, { jobs: others, scheduler: SCHEDULER }));
   }
 
   /** Starts a process whose every message can be met; it may not be ready yet. */
@@ -66,12 +66,14 @@ export class FreezeGround {
   /**
    * Stops a walker at each message of what it does, and then another one, or the same once more, at the message at which it held most.
    * @param ready gets a walker ready; what it does then is returned
+   * @param last what becomes of a walker
+   * @param newcomer what a replica has that starts meanwhile, beside the others
    * @param allowed what may be held all the same
    */
   async freeze(
     title: string,
     ready: (pass: 'at each message' | 'at one message') => Promise<{ walker: Walker; act: () => Promise<unknown>; decided?: string }>,
-    { last, allowed = () => false }: { last: (walker: Walker) => Promise<unknown>; allowed?: (held: string) => boolean },
+    { last, newcomer = [], allowed = () => false }: { last: (walker: Walker) => Promise<unknown>; newcomer?: readonly ReplicaJob[]; allowed?: (held: string) => boolean },
   ): Promise<Outcome> {
     const first = await ready('at each message');
     const looks = await first.walker.walk.lookAtEach(first.act);
@@ -79,7 +81,7 @@ export class FreezeGround {
     if (looks.length === 0) throw new Error('It sent no message.');
 
     // First: what is ready may not stay so for long.
-    await this.bystanders.standBy();
+    await this.bystanders.standBy(newcomer);
     const again = await ready('at one message');
     const { wire, walk } = again.walker;
     const others = await walk.standAt(meant(worstOf(looks)), again.act, () => this.bystanders.goOn(wire.pids, again.decided));
