@@ -70,6 +70,7 @@ describe('calls of functions', () => {
 describe('the settings of a function', () => {
   it('are its own: nothing that a scheduler repeats leaves the session another planner', async () => {
     await onOne(async (dataSource, client) => {
+      await sessionOf(client);
       for (const setting of ['jit', 'enable_seqscan', 'plan_cache_mode']) {
         const show = async () => (await client.query(`select current_setting('${setting}') as value`)).rows;
         const before = await show();
