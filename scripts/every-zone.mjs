@@ -5,7 +5,7 @@
 //   node scripts/every-zone.mjs --every 30    each thirtieth, and those with unusual changes
 //   node scripts/every-zone.mjs --from 2011-01-01
 import { parseArgs } from 'node:util';
-import { compileSchedule } from '../dist/lib/domain/schedule/schedule.js';
+import { compileSchedule } from '../dist/lib/cron/schedule.js';
 
 const HOUR_MS = 3_600_000;
 const SPAN_MS = 400 * 24 * HOUR_MS;

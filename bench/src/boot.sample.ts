@@ -1,7 +1,7 @@
 import { performance } from 'node:perf_hooks';
 import { NestFactory } from '@nestjs/core';
 import { DistributedSchedulerModule, JobRegistry } from '../../dist/lib/index.js';
-import { Timelines } from '../../dist/lib/scheduling/timelines.js';
+import { Timelines } from '../../dist/lib/jobs/timelines.js';
 import { jobClass } from './job-class.js';
 import { declarations } from './jobs.js';
 

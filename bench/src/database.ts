@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { startEmbeddedServer } from '../../dist/lib/store/embedded/embedded-server.js';
+import { startEmbeddedServer } from '../../dist/lib/database/embedded-server.js';
 
 /** A PostgreSQL server of this run's own, on this machine and with `fsync` off; gone when the work has ended. */
 export async function onServer<Result>(work: (url: string) => Promise<Result>, flags: readonly string[] = []): Promise<Result> {

@@ -1,9 +1,9 @@
-import type { JobDefinition } from '../../dist/lib/domain/job-definition.js';
-import type { Candidate } from '../../dist/lib/execution/claim.service.js';
-import { ClaimOrder } from '../../dist/lib/scheduling/claim-order.js';
-import { JobTimeline } from '../../dist/lib/scheduling/job-timeline.js';
-import { TickerService } from '../../dist/lib/scheduling/ticker.service.js';
-import { Timelines } from '../../dist/lib/scheduling/timelines.js';
+import type { JobDefinition } from '../../dist/lib/options/job-definition.js';
+import type { Candidate } from '../../dist/lib/runs/claim.service.js';
+import { ClaimOrder } from '../../dist/lib/runs/claim-order.js';
+import { JobTimeline } from '../../dist/lib/jobs/job-timeline.js';
+import { TickerService } from '../../dist/lib/runs/ticker.service.js';
+import { Timelines } from '../../dist/lib/jobs/timelines.js';
 
 /** A ticker on a clock that is set by hand, and whose claims are all lost to another replica: what is left is its own work. */
 export class FakedTicker {

@@ -1,5 +1,5 @@
 import { ClaimService, ReaperService, SchedulerService } from '../../dist/lib/index.js';
-import { ScheduleFollower } from '../../dist/lib/scheduling/schedule-follower.service.js';
+import { ScheduleFollower } from '../../dist/lib/jobs/schedule-follower.service.js';
 import { bystander, jobsEachSecond } from './job-class.js';
 import { median } from './sampling.js';
 

@@ -2,7 +2,7 @@ import 'reflect-metadata';
 import type { INestApplicationContext, Type } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { DistributedCron, DistributedSchedulerModule, JobRegistry, type DistributedCronOptions } from '../../dist/lib/index.js';
-import type { JobDefinition } from '../../dist/lib/domain/job-definition.js';
+import type { JobDefinition } from '../../dist/lib/options/job-definition.js';
 
 /** A job as a decorator declares it. */
 export interface DeclaredJob extends DistributedCronOptions {

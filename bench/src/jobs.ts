@@ -1,4 +1,4 @@
-import type { JobDefinition } from '../../dist/lib/domain/job-definition.js';
+import type { JobDefinition } from '../../dist/lib/options/job-definition.js';
 import { resolveJob } from '../../dist/lib/options/resolve-job.js';
 import { resolveSchedulerOptions } from '../../dist/lib/options/resolve-options.js';
 

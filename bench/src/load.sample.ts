@@ -1,11 +1,11 @@
 import pg from 'pg';
 import { ClaimService } from '../../dist/lib/index.js';
-import type { OwnedRun } from '../../dist/lib/domain/runs/run.js';
-import { runId } from '../../dist/lib/domain/runs/run.js';
-import { ReaperStore } from '../../dist/lib/store/runs/reaper.store.js';
-import { renewLeases } from '../../dist/lib/store/runs/renew-leases.js';
-import { RunEndsStore } from '../../dist/lib/store/runs/run-ends.store.js';
-import { Tables } from '../../dist/lib/store/tables.js';
+import type { OwnedRun } from '../../dist/lib/options/run.js';
+import { runId } from '../../dist/lib/options/run.js';
+import { ReaperStore } from '../../dist/lib/runs/reaper.store.js';
+import { renewLeases } from '../../dist/lib/runs/renew-leases.js';
+import { RunEndsStore } from '../../dist/lib/runs/job-run.store.js';
+import { Tables } from '../../dist/lib/database/tables.js';
 import type { Load, LoadResult } from './load.js';
 import { bystander, jobsEachSecond } from './job-class.js';
 import { median } from './sampling.js';

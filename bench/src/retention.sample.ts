@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { ClaimService } from '../../dist/lib/index.js';
-import type { AgedPartition } from '../../dist/lib/domain/forgetting.js';
-import { RetentionStore } from '../../dist/lib/store/upkeep/retention.store.js';
+import type { AgedPartition } from '../../dist/lib/options/retention.js';
+import { RetentionStore } from '../../dist/lib/maintenance/retention.store.js';
 import { bystander, jobsEachSecond } from './job-class.js';
 
 /** Milliseconds of the slowest claim. */

@@ -1,10 +1,10 @@
 import { performance } from 'node:perf_hooks';
 import { Temporal } from 'temporal-polyfill';
-import { KnownJobs } from '../../dist/lib/discovery/known-jobs.js';
-import { parseCronExpression } from '../../dist/lib/domain/schedule/cron-expression.js';
-import { jobLine } from '../../dist/lib/logging/job-wording.js';
-import { JobTimeline } from '../../dist/lib/scheduling/job-timeline.js';
-import { Timelines } from '../../dist/lib/scheduling/timelines.js';
+import { KnownJobs } from '../../dist/lib/jobs/known-jobs.js';
+import { parseCronExpression } from '../../dist/lib/cron/cron-expression.js';
+import { jobLine } from '../../dist/lib/observe/job-wording.js';
+import { JobTimeline } from '../../dist/lib/jobs/job-timeline.js';
+import { Timelines } from '../../dist/lib/jobs/timelines.js';
 import { declarations, jobOf, type Declaration } from './jobs.js';
 
 /** What one process needed. */

@@ -1,6 +1,6 @@
-import type { ClaimAnswer, ClaimAnswers } from '../../dist/lib/store/runs/claim.store.js';
-import type { DueOccurrence } from '../../dist/lib/store/runs/claim-candidates.js';
-import { runId, type RunKey } from '../../dist/lib/domain/runs/run.js';
+import type { ClaimAnswer, ClaimAnswers } from '../../dist/lib/runs/claim.store.js';
+import type { DueOccurrence } from '../../dist/lib/runs/claim.store.js';
+import { runId, type RunKey } from '../../dist/lib/options/run.js';
 import type { SimulatedTime } from './simulated-time.js';
 import type { StatementCosts, StatementKind } from './statement-costs.js';
 

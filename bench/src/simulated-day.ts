@@ -1,13 +1,13 @@
 import { setImmediate } from 'node:timers/promises';
 import type { INestApplicationContext } from '@nestjs/common';
 import { TickerService } from '../../dist/lib/index.js';
-import { InFlightRuns } from '../../dist/lib/execution/in-flight-runs.js';
-import { DatabaseTime } from '../../dist/lib/runtime/database-time.js';
-import { Timelines } from '../../dist/lib/scheduling/timelines.js';
-import { WatermarkService } from '../../dist/lib/scheduling/watermark.service.js';
-import { ClaimStore, type ClaimAnswers } from '../../dist/lib/store/runs/claim.store.js';
-import type { DueOccurrence } from '../../dist/lib/store/runs/claim-candidates.js';
-import { RunEndsStore, type RunEnd } from '../../dist/lib/store/runs/run-ends.store.js';
+import { InFlightRuns } from '../../dist/lib/runs/in-flight-runs.js';
+import { DatabaseTime } from '../../dist/lib/database/clock.js';
+import { Timelines } from '../../dist/lib/jobs/timelines.js';
+import { WatermarkService } from '../../dist/lib/jobs/watermark.service.js';
+import { ClaimStore, type ClaimAnswers } from '../../dist/lib/runs/claim.store.js';
+import type { DueOccurrence } from '../../dist/lib/runs/claim.store.js';
+import { RunEndsStore, type RunEnd } from '../../dist/lib/runs/job-run.store.js';
 
 const HOUR_MS = 3_600_000;
 

@@ -1,5 +1,5 @@
-import { mixed } from '../../dist/lib/domain/text-hash.js';
-import { DueQueue } from '../../dist/lib/runtime/due-queue.js';
+import { mixed } from '../../dist/lib/cron/text-hash.js';
+import { DueQueue } from '../../dist/lib/jobs/due-queue.js';
 
 const START = Date.parse('2026-03-01T00:00:00Z');
 

@@ -1,10 +1,10 @@
-import type { Candidate } from '../../dist/lib/execution/claim.service.js';
+import type { Candidate } from '../../dist/lib/runs/claim.service.js';
 import { ClaimService } from '../../dist/lib/index.js';
-import { JobInstanceStore } from '../../dist/lib/store/jobs/job-instance.store.js';
-import { JobScheduleStore } from '../../dist/lib/store/jobs/job-schedule.store.js';
-import { ReaperStore } from '../../dist/lib/store/runs/reaper.store.js';
-import { RunEndsStore } from '../../dist/lib/store/runs/run-ends.store.js';
-import type { OwnedRun } from '../../dist/lib/domain/runs/run.js';
+import { JobInstanceStore } from '../../dist/lib/jobs/job-instance.store.js';
+import { JobScheduleStore } from '../../dist/lib/jobs/job-schedule.store.js';
+import { ReaperStore } from '../../dist/lib/runs/reaper.store.js';
+import { RunEndsStore } from '../../dist/lib/runs/job-run.store.js';
+import type { OwnedRun } from '../../dist/lib/options/run.js';
 import { bystander, jobsEachSecond } from './job-class.js';
 import { median } from './sampling.js';
 import type { StatementCost, StatementCosts } from './statement-costs.js';

@@ -1,5 +1,5 @@
 import { performance } from 'node:perf_hooks';
-import type { JobDefinition } from '../../dist/lib/domain/job-definition.js';
+import type { JobDefinition } from '../../dist/lib/options/job-definition.js';
 import type { Benchmark, Effort, Figure } from './benchmark.js';
 import { FakedTicker } from './faked-ticker.js';
 import { jobOf } from './jobs.js';

@@ -1,6 +1,6 @@
-import type { Duration } from '../domain/duration.js';
-import { InvalidOptionsError } from '../errors/invalid-options.error.js';
-import { readObject } from '../options/operation-options.js';
+import type { Duration } from '../options/duration.js';
+import { InvalidOptionsError } from '../errors/scheduler.error.js';
+import { readObject } from '../options/operator-options.js';
 import { duration, expected, flag, schemaName, type Rule } from '../options/option-rules.js';
 import type { OptionTable } from '../options/read-options.js';
 

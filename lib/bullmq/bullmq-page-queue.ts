@@ -1,10 +1,9 @@
+import { createPostgresBackend, type Job, type Processor, Queue, Worker } from 'bullmq';
 import { createHash } from 'node:crypto';
-import type { Job, Queue } from 'bullmq';
-import { readTicket, type PageTicket } from '../domain/effects/page.js';
-import type { PageQueue, PageQueueContext, PageWork, PageWorker } from '../domain/effects/page-queue.js';
-import { postgresBackend, redisBackend, type BullMqBackend } from './bullmq-backend.js';
-import { readBullMqOptions, type BullMqOptions, type ResolvedBullMqOptions } from './bullmq-options.js';
-import { LastingWorker } from './lasting-worker.js';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { GuardedClient } from '../database/clients.js';
+import { type PageQueue, type PageQueueContext, type PageTicket, type PageWork, type PageWorker, readTicket } from '../fan-out/page.js';
+import { type BullMqOptions, readBullMqOptions, type ResolvedBullMqOptions } from './bullmq-options.js';
 
 /** What BullMQ carries of a page. */
 interface Carried {
@@ -108,4 +107,105 @@ export class BullMqPageQueue implements PageQueue {
 function ticketOf(data: unknown): PageTicket {
   const { fireTime, ...carried } = Object(data) as Partial<Carried>;
   return readTicket({ ...carried, fireTime: typeof fireTime === 'string' ? new Date(fireTime) : null }) ?? (data as PageTicket);
+}
+
+/** What a queue and a worker are made with. */
+export interface BullMqBackend {
+  queue(name: string): Queue;
+  /** One that runs when it is told to. */
+  worker(name: string, processor: Processor, options: { readonly concurrency: number; readonly lockDuration: number; readonly stalledInterval: number }): Worker;
+}
+
+/** How many stalls BullMQ forgives: it is not the one to decide that a page is dead. */
+const maxStalledCount = 1_000_000;
+
+/** How soon a worker asks again after a failure, in milliseconds: BullMQ's own 15 s would be added to each outage, and to a shutdown in it. */
+const runRetryDelay = 1_000;
+
+/** Connections of a worker for its bookkeeping, beside the one that listens. */
+const WORKER_POOL = 2;
+
+export function postgresBackend({ connection, schema, migrate }: ResolvedBullMqOptions, context: PageQueueContext): BullMqBackend {
+  const settings = (max: number) => ({
+    ...(connection ?? context.postgres('nestjs-distributed-cron pages')),
+    schema,
+    migrate: migrate ?? context.migrate,
+    max,
+    Client: GuardedClient,
+  });
+  return {
+    queue: (name) => new Queue(name, { connection: settings(1) }, createPostgresBackend) as unknown as Queue,
+    worker: (name, processor, options) =>
+      new Worker(name, processor, { ...options, autorun: false, maxStalledCount, runRetryDelay, connection: settings(WORKER_POOL) }, createPostgresBackend) as unknown as Worker,
+  };
+}
+
+export function redisBackend({ redis }: ResolvedBullMqOptions): BullMqBackend {
+  // A tick that enqueues is not to wait for a Redis that is gone: the pages are written, and are handed over later.
+  const impatient = { ...redis, maxRetriesPerRequest: 1 };
+  return {
+    queue: (name) => new Queue(name, { connection: impatient }),
+    worker: (name, processor, options) => new Worker(name, processor, { ...options, autorun: false, maxStalledCount, runRetryDelay, connection: { ...redis, maxRetriesPerRequest: null } }),
+  };
+}
+
+/** How soon another is made, in milliseconds. */
+const AGAIN_AFTER_MS = 1_000;
+
+/** How soon an idle worker has paused, in milliseconds. */
+const IDLE_WITHIN_MS = 500;
+
+/**
+ * A worker of BullMQ that begins once its queue is ready: one that does not wait for that asks a queue that has failed for good again
+ * and again, without a pause in which anything else of the process could run. It is made anew until its database was there and
+ * had the tables: one that was not ready at its beginning never works. One that has worked finds its way back by itself.
+ */
+export class LastingWorker {
+  private current: Worker;
+  private ended = false;
+
+  /** @param make one that does not run by itself */
+  constructor(private readonly make: () => Worker) {
+    this.current = this.started();
+  }
+
+  /** Takes nothing more, and waits for what is in hand. */
+  async stop(): Promise<void> {
+    this.ended = true;
+    // Not `close`, which could not be hurried any more.
+    await this.current.pause();
+    await this.current.close();
+  }
+
+  /** Paused first: closed while it waits for a job, it would leave a timer behind that keeps the process alive. One that has a job is not waited for. */
+  async letGo(): Promise<void> {
+    this.ended = true;
+    await letGo(this.current);
+  }
+
+  private started(): Worker {
+    const worker = this.make();
+    worker.waitUntilReady().then(
+      () => this.run(worker),
+      (error: Error) => this.replace(worker, error),
+    );
+    return worker;
+  }
+
+  private async run(worker: Worker): Promise<void> {
+    if (!this.ended) await worker.run().catch((error: Error) => worker.emit('error', error));
+  }
+
+  private async replace(worker: Worker, error: Error): Promise<void> {
+    if (this.ended) return;
+    worker.emit('error', error);
+    await letGo(worker).catch(() => {});
+    await sleep(AGAIN_AFTER_MS, undefined, { ref: false });
+    if (!this.ended) this.current = this.started();
+  }
+}
+
+async function letGo(worker: Worker): Promise<void> {
+  await Promise.race([worker.pause(), sleep(IDLE_WITHIN_MS, undefined, { ref: false })]);
+  await worker.close(true);
 }

@@ -1,5 +1,5 @@
 import { Module, type DynamicModule, type InjectionToken, type ModuleMetadata, type OptionalFactoryDependency } from '@nestjs/common';
-import { PAGE_QUEUE } from '../distributed-scheduler.tokens.js';
+import { PAGE_QUEUE } from '../options/tokens.js';
 import { BullMqPageQueue } from './bullmq-page-queue.js';
 import type { BullMqOptions } from './bullmq-options.js';
 

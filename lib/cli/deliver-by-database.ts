@@ -1,10 +1,10 @@
 import { deliver, untilEnded } from '../operations/deliver.js';
 import type { Delivered } from '../operations/delivered.js';
 import { resolveSchedulerOptions } from '../options/resolve-options.js';
-import { ClaimStore } from '../store/runs/claim.store.js';
-import { DeliveryStore } from '../store/operations/delivery.store.js';
-import { PartitionStore } from '../store/upkeep/partition.store.js';
-import { SchedulerDatabase } from '../store/scheduler-database.js';
+import { ClaimStore } from '../runs/claim.store.js';
+import { DeliveryStore } from '../operations/delivery.store.js';
+import { PartitionStore } from '../database/partition.store.js';
+import { SchedulerDatabase } from '../database/scheduler-database.js';
 import type { TriggerCommand } from './trigger-arguments.js';
 
 /** Writes the occurrence where the replicas look for it: none of them need be reachable from here. */

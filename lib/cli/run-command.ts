@@ -1,7 +1,7 @@
-import { databaseTrouble } from '../domain/database-trouble.js';
-import { DeliveryRefusedError } from '../errors/delivery-refused.error.js';
-import { InvalidOptionsError } from '../errors/invalid-options.error.js';
-import { UnknownJobError } from '../errors/unknown-job.error.js';
+import { databaseTrouble } from '../errors/database-trouble.js';
+import { DeliveryRefusedError } from '../errors/operator.errors.js';
+import { InvalidOptionsError } from '../errors/scheduler.error.js';
+import { UnknownJobError } from '../errors/job.errors.js';
 import { hasEnded, type Delivered } from '../operations/delivered.js';
 import { deliverByHttp, EndpointError } from './deliver-by-http.js';
 import { HELP, readArguments, type TriggerCommand } from './trigger-arguments.js';

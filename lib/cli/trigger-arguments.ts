@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { parseArgs, type ParseArgsConfig } from 'node:util';
-import type { DeliveredTime } from '../domain/delivery.js';
-import { readInstant, timeOfKubernetesJob } from '../domain/planned-time.js';
-import { unknownOption } from '../domain/unknown-option.js';
-import { InvalidOptionsError } from '../errors/invalid-options.error.js';
+import type { DeliveredTime } from '../operations/delivery.js';
+import { readInstant, timeOfKubernetesJob } from '../cron/planned-time.js';
+import { unknownOption } from '../errors/unknown-option.js';
+import { InvalidOptionsError } from '../errors/scheduler.error.js';
 import { problemsOfData } from '../options/run-time-job.js';
 import { duration, schemaName, text, type Rule } from '../options/option-rules.js';
-import { knownAs } from '../options/operation-rules.js';
+import { knownAs } from '../options/operator-options.js';
 
 export const HELP = `Usage: nestjs-distributed-cron trigger <job> [options]
 

@@ -1,8 +1,31 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
-import { InFlightRuns } from '../execution/in-flight-runs.js';
-import { PagesInFlight } from '../execution/pages/pages-in-flight.js';
+import { HttpAdapterHost } from '@nestjs/core';
+import { inCleanContext } from '../database/clean-context.js';
+import { PagesInFlight } from '../fan-out/page-executor.service.js';
+import { LONGEST_TIMER_MS } from '../options/duration.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
+import { SCHEDULER_OPTIONS } from '../options/tokens.js';
+import { InFlightRuns } from '../runs/in-flight-runs.js';
+
+/**
+ * The scheduler's timers keep no process alive. An application without a server (`createApplicationContext`) has nothing
+ * else that would, and would end at once with all its jobs: it is kept until it closes. Tests are not.
+ */
+@Injectable()
+export class KeepAlive {
+  private timer: NodeJS.Timeout | null = null;
+
+  constructor(private readonly http: HttpAdapterHost) {}
+
+  hold(): void {
+    const needed = !this.http.httpAdapter && process.env['NODE_ENV'] !== 'test';
+    if (needed) this.timer = inCleanContext(() => setInterval(() => {}, LONGEST_TIMER_MS));
+  }
+
+  release(): void {
+    if (this.timer) clearInterval(this.timer);
+  }
+}
 
 /** How long handlers get to end once their signals are aborted, in milliseconds. */
 const AFTER_ABORT_MS = 2_000;

@@ -1,13 +1,13 @@
 import { Injectable } from '@nestjs/common';
-import { JobExplorer } from '../discovery/job.explorer.js';
-import { KnownJobs } from '../discovery/known-jobs.js';
-import type { JobDefinition } from '../domain/job-definition.js';
-import { SchedulerEvents } from '../events/scheduler-events.js';
-import { PageQueues } from '../execution/pages/page-queues.js';
-import { SchedulerLogger } from '../logging/scheduler-logger.js';
-import { DatabaseTime } from '../runtime/database-time.js';
-import { ScheduleFollower } from '../scheduling/schedule-follower.service.js';
-import { Timelines } from '../scheduling/timelines.js';
+import { JobExplorer } from '../jobs/job.explorer.js';
+import { KnownJobs } from '../jobs/known-jobs.js';
+import type { JobDefinition } from '../options/job-definition.js';
+import { SchedulerEvents } from '../observe/scheduler-events.js';
+import { PageQueues } from '../fan-out/page-queues.js';
+import { SchedulerLogger } from '../observe/scheduler-logger.js';
+import { DatabaseTime } from '../database/clock.js';
+import { ScheduleFollower } from '../jobs/schedule-follower.service.js';
+import { Timelines } from '../jobs/timelines.js';
 
 /** Gathers what the code declares, writes it to the database, and tells what will happen. */
 @Injectable()

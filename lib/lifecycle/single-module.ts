@@ -1,8 +1,8 @@
 import { Injectable } from '@nestjs/common';
-import { ExternalContextCreator, type NestContainer } from '@nestjs/core';
+import { ExternalContextCreator, ModulesContainer, type NestContainer } from '@nestjs/core';
 import type { Module } from '@nestjs/core/injector/module.js';
-import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
-import { RepeatedModuleError } from '../errors/repeated-module.error.js';
+import { RepeatedModuleError } from '../errors/job.errors.js';
+import { SCHEDULER_OPTIONS } from '../options/tokens.js';
 
 /** Makes sure that the application has one scheduler: Nest makes a module of its own of every `forRoot()`. */
 @Injectable()
@@ -33,5 +33,19 @@ export class SingleModule {
     const declared = (Reflect.getMetadata('imports', module.metatype) as unknown[] | undefined) ?? [];
     const dynamic = this.container.getDynamicMetadataByToken(module.token, 'imports') ?? [];
     return Promise.all([...declared, ...dynamic].map(async (imported) => imported as { module?: unknown } | undefined));
+  }
+}
+
+/** Nest counts from the root module, 1, downwards. */
+const ABOVE_THE_ROOT = -1;
+
+/**
+ * Nest calls the hooks of a global module first when an application starts, and last when it closes. A scheduler needs
+ * the opposite: no handler may run before what it uses has started, nor after it is gone.
+ */
+@Injectable()
+export class HookOrder {
+  constructor(modules: ModulesContainer) {
+    for (const module of modules.values()) if (module.providers.has(HookOrder)) module.distance = ABOVE_THE_ROOT;
   }
 }

@@ -1,11 +1,11 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
-import { judgeSkew } from '../domain/clock-skew.js';
-import { loopListener } from '../events/loop-listener.js';
-import { SchedulerEvents } from '../events/scheduler-events.js';
+import { SCHEDULER_OPTIONS } from '../options/tokens.js';
+import { judgeSkew } from '../database/clock-skew.js';
+import { loopListener } from '../observe/scheduler-events.js';
+import { SchedulerEvents } from '../observe/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
-import { DatabaseTime } from '../runtime/database-time.js';
-import { Loop } from '../runtime/loop.js';
+import { DatabaseTime } from '../database/clock.js';
+import { Loop } from '../database/loop.js';
 
 /** A look costs a subtraction. */
 const LOOK_AT_LEAST_EVERY_MS = 10_000;

@@ -1,9 +1,9 @@
 import { Injectable } from '@nestjs/common';
-import { loopListener } from '../events/loop-listener.js';
-import type { SchedulerEvent } from '../events/scheduler-event.js';
-import { SchedulerEvents } from '../events/scheduler-events.js';
-import { Loop } from '../runtime/loop.js';
-import { InDoubtStore } from '../store/receipts/in-doubt.store.js';
+import { loopListener } from '../observe/scheduler-events.js';
+import type { SchedulerEvent } from '../observe/scheduler-event.js';
+import { SchedulerEvents } from '../observe/scheduler-events.js';
+import { Loop } from '../database/loop.js';
+import { InDoubtStore } from '../operations/in-doubt.service.js';
 
 /** A run may have been ended by a person, or by an instance that ended with it. */
 const LOOK_AT_LEAST_EVERY_MS = 60_000;

@@ -1,12 +1,42 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { KnownJobs } from '../discovery/known-jobs.js';
-import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
-import { loopListener } from '../events/loop-listener.js';
-import { SchedulerEvents } from '../events/scheduler-events.js';
+import { Loop } from '../database/loop.js';
+import type { SchedulerDatabase } from '../database/scheduler-database.js';
+import { KnownJobs } from '../jobs/known-jobs.js';
+import { loopListener, SchedulerEvents } from '../observe/scheduler-events.js';
+import { ToldStore } from '../observe/told.store.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
-import { Loop } from '../runtime/loop.js';
-import { OverdueStore, type SuccessOutlook } from '../store/upkeep/overdue.store.js';
-import { ToldStore } from '../store/jobs/told.store.js';
+import { SCHEDULER_OPTIONS } from '../options/tokens.js';
+
+/** A job that says how often it should succeed. Milliseconds. */
+export interface ExpectedJob {
+  readonly name: string;
+  readonly withinMs: number;
+  /** How old an occurrence may be that is caught up. */
+  readonly catchUpWindowMs: number;
+}
+
+/** When a job's success is overdue. */
+export interface SuccessOutlook {
+  readonly jobName: string;
+  readonly lastSuccessAt: Date | null;
+  /** Milliseconds from now; not more than zero when it is. */
+  readonly overdueInMs: number;
+}
+
+/** Looks when jobs last succeeded. */
+export class OverdueStore {
+  constructor(private readonly database: SchedulerDatabase) {}
+
+  /** A job that is held back is not waited for. What was done under a former name counts. */
+  async outlook(jobs: readonly ExpectedJob[]): Promise<SuccessOutlook[]> {
+    const rows = await this.database.call<{ name: string; success_at: Date | null; overdue_in_ms: number }>('job_success_outlook_1', [
+      jobs.map(({ name }) => name),
+      jobs.map(({ withinMs }) => withinMs),
+      jobs.map(({ catchUpWindowMs }) => catchUpWindowMs),
+    ]);
+    return rows.map((row) => ({ jobName: row.name, lastSuccessAt: row.success_at, overdueInMs: row.overdue_in_ms }));
+  }
+}
 
 /** A job may be paused, resumed or changed meanwhile. */
 const LOOK_AT_LEAST_EVERY_MS = 60_000;

@@ -1,15 +1,15 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
-import { databaseTrouble } from '../domain/database-trouble.js';
-import { monthsToMake } from '../domain/forgetting.js';
-import { describeError } from '../domain/runs/stored-error.js';
-import { loopListener } from '../events/loop-listener.js';
-import { SchedulerEvents } from '../events/scheduler-events.js';
+import { SCHEDULER_OPTIONS } from '../options/tokens.js';
+import { databaseTrouble } from '../errors/database-trouble.js';
+import { monthsToMake } from '../options/retention.js';
+import { describeError } from '../errors/stored-error.js';
+import { loopListener } from '../observe/scheduler-events.js';
+import { SchedulerEvents } from '../observe/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
-import { DatabaseTime } from '../runtime/database-time.js';
-import { Loop } from '../runtime/loop.js';
-import { PartitionStore } from '../store/upkeep/partition.store.js';
-import { ToldStore } from '../store/jobs/told.store.js';
+import { DatabaseTime } from '../database/clock.js';
+import { Loop } from '../database/loop.js';
+import { PartitionStore } from '../database/partition.store.js';
+import { ToldStore } from '../observe/told.store.js';
 
 const DAY_MS = 86_400_000;
 const MAX_RETRY_MS = 60_000;

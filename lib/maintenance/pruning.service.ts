@@ -1,10 +1,29 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
-import { loopListener } from '../events/loop-listener.js';
-import { SchedulerEvents } from '../events/scheduler-events.js';
+import { Loop } from '../database/loop.js';
+import type { SchedulerDatabase } from '../database/scheduler-database.js';
+import { loopListener, SchedulerEvents } from '../observe/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
-import { Loop } from '../runtime/loop.js';
-import { PruneStore } from '../store/upkeep/prune.store.js';
+import { SCHEDULER_OPTIONS } from '../options/tokens.js';
+
+/** How long things are kept, in milliseconds. */
+export interface Kept {
+  readonly actionsMs: number;
+  readonly alertsMs: number;
+}
+
+/** Forgets what operators did, which backfills there were and what was told, once that is old enough. */
+export class PruneStore {
+  constructor(private readonly database: SchedulerDatabase) {}
+
+  /**
+   * One batch of each, the oldest first; one replica at a time, the others find nothing to do.
+   * @returns true when there may be more
+   */
+  async prune({ actionsMs, alertsMs }: Kept, limit: number): Promise<boolean> {
+    const [pruned] = await this.database.call<{ prune_1: boolean }>('prune_1', [actionsMs, alertsMs, limit]);
+    return pruned!.prune_1;
+  }
+}
 
 /** A start has more urgent things to do. */
 const FIRST_AFTER_MS = 300_000;

@@ -1,12 +1,12 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { SCHEDULER_OPTIONS } from '../distributed-scheduler.tokens.js';
-import { isNothing, overlap, type AgedPartition } from '../domain/forgetting.js';
-import { loopListener } from '../events/loop-listener.js';
-import { SchedulerEvents } from '../events/scheduler-events.js';
+import { SCHEDULER_OPTIONS } from '../options/tokens.js';
+import { isNothing, overlap, type AgedPartition } from '../options/retention.js';
+import { loopListener } from '../observe/scheduler-events.js';
+import { SchedulerEvents } from '../observe/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
-import { Loop } from '../runtime/loop.js';
-import { ToldStore } from '../store/jobs/told.store.js';
-import { RetentionStore, type Forgotten } from '../store/upkeep/retention.store.js';
+import { Loop } from '../database/loop.js';
+import { ToldStore } from '../observe/told.store.js';
+import { RetentionStore, type Forgotten } from './retention.store.js';
 
 /** A start has more urgent things to do. */
 const FIRST_AFTER_MS = 60_000;

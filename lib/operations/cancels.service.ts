@@ -1,10 +1,42 @@
 import { Injectable } from '@nestjs/common';
-import { given, instant, jobNameOf } from '../options/operation-rules.js';
-import { readOperator, type Operator } from '../options/operator.js';
-import { PageKeeper } from '../maintenance/page-keeper.service.js';
-import { AfterRegistration } from '../runtime/registration.js';
-import { ScheduleFollower } from '../scheduling/schedule-follower.service.js';
-import { CancelStore, type Cancelled } from '../store/operations/cancel.store.js';
+import { queryOn } from '../database/query.js';
+import { AfterRegistration } from '../database/registration.js';
+import type { SchedulerDatabase } from '../database/scheduler-database.js';
+import { RunRefusedError } from '../errors/operator.errors.js';
+import { PageKeeper } from '../fan-out/page-keeper.service.js';
+import { ScheduleFollower } from '../jobs/schedule-follower.service.js';
+import { given, instant, jobNameOf, type Operator, readOperator } from '../options/operator-options.js';
+import type { RunKey, RunStatus } from '../options/run.js';
+import { askedToStop, type AskedToStop, type AskedToStopRow, readAskedToStop } from '../runs/asked-to-stop.js';
+import { carryOut, type ReadOperator } from './carry-out.js';
+
+/** What became of a run that somebody cancelled. */
+export type Cancelled =
+  /** It waited, and is over. */
+  | 'cancelled'
+  /** It runs: its handler is told to stop as soon as its instance looks, and the run ends as cancelled when it has. */
+  | 'requested';
+
+/** Ends runs that wait, and asks for the end of runs that are under way. */
+export class CancelStore {
+  constructor(private readonly database: SchedulerDatabase) {}
+
+  /** @throws RunRefusedError when there is no such run, or it has ended */
+  async cancel({ jobName, fireTime }: RunKey, { by, reason }: ReadOperator): Promise<Cancelled> {
+    const at = fireTime.toISOString();
+    const asked = { verb: 'cancel', jobName, what: `the run of job "${jobName}" of ${at}` };
+    const { verdict, facts } = await carryOut<{ status: RunStatus } | null>(this.database, 'run_cancel_1', [jobName, at, by, reason], asked);
+    if (verdict === 'cancelled' || verdict === 'requested') return verdict;
+    throw new RunRefusedError(jobName, `cancel the run of ${at}`, facts ? `it is ${facts.status} already` : 'there is no such run');
+  }
+
+  /** What the handlers of an instance are to stop for. @param flags those that are asked for */
+  async asked(instanceId: string, flags: readonly string[]): Promise<AskedToStop> {
+    const { coordination, tables } = this.database;
+    const [row] = await queryOn(coordination)<AskedToStopRow>(`select ${askedToStop(tables, '$1', '$2::text[]')}`, [instanceId, flags]);
+    return readAskedToStop(row!);
+  }
+}
 
 /** Ends runs before they have done their work. */
 @Injectable()

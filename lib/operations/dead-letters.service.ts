@@ -1,15 +1,114 @@
 import { Injectable } from '@nestjs/common';
-import type { RunStatus } from '../domain/runs/run.js';
-import { InvalidOptionsError } from '../errors/invalid-options.error.js';
-import { RunStateError } from '../errors/run-state.error.js';
-import { UnknownRunError } from '../errors/unknown-run.error.js';
-import { PageKeeper } from '../maintenance/page-keeper.service.js';
-import { ReaperService } from '../maintenance/reaper.service.js';
-import { readBulk, type BulkOptions, type DeadLetterFilter } from '../options/dead-letter-filter.js';
-import { readOperator, type Operator } from '../options/operator.js';
-import { AfterRegistration } from '../runtime/registration.js';
-import { DeadLetterBulkStore, type FoundRuns } from '../store/operations/dead-letter-bulk.store.js';
-import { DeadLetterStore, type ChangedRun } from '../store/operations/dead-letter.store.js';
+import { queryOn } from '../database/query.js';
+import { AfterRegistration } from '../database/registration.js';
+import type { SchedulerDatabase } from '../database/scheduler-database.js';
+import { UnknownRunError } from '../errors/operator.errors.js';
+import { RunStateError } from '../errors/run.errors.js';
+import { InvalidOptionsError } from '../errors/scheduler.error.js';
+import { PageKeeper } from '../fan-out/page-keeper.service.js';
+import { type Operator, readOperator } from '../options/operator-options.js';
+import type { RunKey, RunStatus } from '../options/run.js';
+import { ReaperService } from '../runs/reaper.service.js';
+import { carryOut } from './carry-out.js';
+import { type BulkOptions, type DeadLetterFilter, readBulk, type RunFilter } from './dead-letter-filter.js';
+
+/** Who, and why. */
+export interface Actor {
+  readonly by: string;
+  readonly reason: string | null;
+}
+
+/** What became of one run: how it was, and whether it was changed. */
+export interface ChangedRun {
+  readonly changed: boolean;
+  readonly status: RunStatus;
+  /** How many occurrences its row stands for, where that is a gap. */
+  readonly gapCount: number | null;
+  /** Its job was taken out: nobody would start it. */
+  readonly removed: boolean;
+}
+
+/** Begins ended runs again, or ends them for good. Of two people, or a person and a claim, the first wins. */
+export class DeadLetterStore {
+  constructor(private readonly database: SchedulerDatabase) {}
+
+  /**
+   * Makes a run claimable now. What it has of attempts does not count any more, its key and its receipts stay. It leaves a
+   * backfill that is active.
+   * @param allowed the statuses it may have
+   * @returns null when there is no such run
+   */
+  replay(key: RunKey, allowed: readonly RunStatus[], actor: Actor): Promise<ChangedRun | null> {
+    return this.change('replay', key, allowed, actor);
+  }
+
+  /** Ends a run that waits for a person, or for its next attempt. @returns null when there is no such run */
+  discard(key: RunKey, allowed: readonly RunStatus[], actor: Actor): Promise<ChangedRun | null> {
+    return this.change('discard', key, allowed, actor);
+  }
+
+  private async change(verb: 'replay' | 'discard', { jobName, fireTime }: RunKey, allowed: readonly RunStatus[], { by, reason }: Actor): Promise<ChangedRun | null> {
+    const at = fireTime.toISOString();
+    const asked = { verb, jobName, what: `the run of job "${jobName}" of ${at}` };
+    const { verdict, facts } = await carryOut<Omit<ChangedRun, 'changed'>>(this.database, `run_${verb}_1`, [jobName, at, allowed, by, reason], asked);
+    return verdict === 'unknown run' ? null : { ...facts, changed: verdict === 'changed' };
+  }
+}
+
+/** What a filter found. */
+export interface FoundRuns {
+  /** The earliest fire times first. */
+  readonly runs: readonly RunKey[];
+  /** How many more there are. */
+  readonly left: number;
+}
+
+/** What bulk verbs say of themselves in `job_actions.details`. */
+type Details = Readonly<Record<string, unknown>>;
+
+type BulkVerb = 'replay' | 'discard';
+
+/**
+ * What `DeadLetterStore` does to one run, done to many: each verb is one statement with a limit, that also records it for
+ * each run. A run that somebody else changes right now is passed over.
+ */
+export class DeadLetterBulkStore {
+  constructor(private readonly database: SchedulerDatabase) {}
+
+  /** Those that {@link replayAll} or {@link discardAll} would change. */
+  async find({ status, ...filter }: RunFilter, limit: number, verb: BulkVerb): Promise<FoundRuns> {
+    const { coordination, tables } = this.database;
+    const rows = await queryOn(coordination)<RunKey & { total: number }>(
+      `select run.job_name as "jobName", run.fire_time as "fireTime", count(*) over ()::integer as total
+       from   ${tables.jobRuns} run
+       where  run.status = $1
+       and    ${tables.qualify('run_matches_1')}(run.job_name, run.fire_time, run.error, $2, $3, $4, $5, $6)
+       order  by run.fire_time, run.job_name
+       limit  $7`,
+      [status, verb, ...parametersOf(filter), limit],
+    );
+    return { runs: rows.map(({ jobName, fireTime }) => ({ jobName, fireTime })), left: (rows[0]?.total ?? 0) - rows.length };
+  }
+
+  replayAll(filter: RunFilter, limit: number, actor: Actor, details: Details): Promise<FoundRuns> {
+    return this.change('replay', filter, limit, actor, details);
+  }
+
+  discardAll(filter: RunFilter, limit: number, actor: Actor, details: Details): Promise<FoundRuns> {
+    return this.change('discard', filter, limit, actor, details);
+  }
+
+  private async change(verb: BulkVerb, { status, ...filter }: RunFilter, limit: number, { by, reason }: Actor, details: Details): Promise<FoundRuns> {
+    const values = [verb, status, ...parametersOf(filter), limit, by, reason, JSON.stringify(details)];
+    const asked = { verb, jobName: null, what: `runs that are ${status}` };
+    const { facts } = await carryOut<{ runs: [jobName: string, fireTime: string][]; left: number }>(this.database, 'run_change_all_1', values, asked);
+    return { runs: facts.runs.map(([jobName, fireTime]) => ({ jobName, fireTime: new Date(fireTime) })), left: facts.left };
+  }
+}
+
+function parametersOf({ jobName, from, to, errorContains }: Omit<RunFilter, 'status'>): (string | null)[] {
+  return [jobName, from?.toISOString() ?? null, to?.toISOString() ?? null, errorContains];
+}
 
 /** What a person may let run again, one by one. */
 const REPLAYABLE: readonly RunStatus[] = ['dead', 'failed', 'orphaned', 'done', 'skipped', 'cancelled'];

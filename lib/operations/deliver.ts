@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { lateness, occurrenceOf, type DeliveredTime } from '../domain/delivery.js';
-import type { RunKey } from '../domain/runs/run.js';
-import { DeliveryRefusedError } from '../errors/delivery-refused.error.js';
-import { monotonicNow } from '../runtime/monotonic.js';
-import type { Delivery } from '../store/runs/claim-candidates.js';
-import type { DeliverableJob, DeliveryStore } from '../store/operations/delivery.store.js';
+import { lateness, occurrenceOf, type DeliveredTime } from './delivery.js';
+import type { RunKey } from '../options/run.js';
+import { DeliveryRefusedError } from '../errors/operator.errors.js';
+import { monotonicNow } from '../database/clock.js';
+import type { Delivery } from '../runs/claim.store.js';
+import type { DeliverableJob, DeliveryStore } from './delivery.store.js';
 import { delivered, hasEnded, type Delivered } from './delivered.js';
 
 /** An occurrence that an outside clock delivers. */

@@ -1,4 +1,4 @@
-import type { RunKey, RunStatus } from '../domain/runs/run.js';
+import type { RunKey, RunStatus } from '../options/run.js';
 
 /** What became of a delivery. */
 export interface Delivered extends RunKey {

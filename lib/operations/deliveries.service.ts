@@ -1,15 +1,15 @@
 import { Injectable, type OnModuleDestroy } from '@nestjs/common';
-import type { DeliveredTime } from '../domain/delivery.js';
-import type { Duration } from '../domain/duration.js';
-import { SchedulerEvents } from '../events/scheduler-events.js';
-import { FlagAnswers } from '../execution/flag-answers.js';
-import { ReaperService } from '../maintenance/reaper.service.js';
-import { readOperationOptions } from '../options/operation-options.js';
-import { instant, jobNameOf, storable } from '../options/operation-rules.js';
+import type { DeliveredTime } from './delivery.js';
+import type { Duration } from '../options/duration.js';
+import { SchedulerEvents } from '../observe/scheduler-events.js';
+import { FlagAnswers } from '../runs/flag-answers.js';
+import { ReaperService } from '../runs/reaper.service.js';
+import { readOperationOptions } from '../options/operator-options.js';
+import { instant, jobNameOf, storable } from '../options/operator-options.js';
 import { duration, text } from '../options/option-rules.js';
 import type { OptionTable } from '../options/read-options.js';
-import { AfterRegistration } from '../runtime/registration.js';
-import { DeliveryStore } from '../store/operations/delivery.store.js';
+import { AfterRegistration } from '../database/registration.js';
+import { DeliveryStore } from './delivery.store.js';
 import { deliver, untilEnded } from './deliver.js';
 import type { Delivered } from './delivered.js';
 

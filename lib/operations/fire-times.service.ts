@@ -1,10 +1,10 @@
 import { Injectable } from '@nestjs/common';
-import { KnownJobs } from '../discovery/known-jobs.js';
-import { UnknownJobError } from '../errors/unknown-job.error.js';
-import { readOperationOptions } from '../options/operation-options.js';
+import { KnownJobs } from '../jobs/known-jobs.js';
+import { UnknownJobError } from '../errors/job.errors.js';
+import { readOperationOptions } from '../options/operator-options.js';
 import { integer, type Reading } from '../options/option-rules.js';
 import type { OptionTable } from '../options/read-options.js';
-import { DatabaseTime } from '../runtime/database-time.js';
+import { DatabaseTime } from '../database/clock.js';
 
 const FIRE_TIMES_BY_DEFAULT = 5;
 

@@ -1,14 +1,76 @@
 import { Injectable } from '@nestjs/common';
-import { compileSchedule } from '../domain/schedule/schedule.js';
-import { InvalidOptionsError } from '../errors/invalid-options.error.js';
-import { readOperationOptions } from '../options/operation-options.js';
-import { jobNameOf } from '../options/operation-rules.js';
+import { compileSchedule, type Schedule } from '../cron/schedule.js';
+import type { PartitionStore } from '../database/partition.store.js';
+import { type Query, queryOn } from '../database/query.js';
+import { AfterRegistration } from '../database/registration.js';
+import type { SchedulerDatabase } from '../database/scheduler-database.js';
+import { STALE, untilItHolds } from '../database/until-it-holds.js';
+import { RenamedJobError, UnknownJobError } from '../errors/job.errors.js';
+import { InvalidOptionsError } from '../errors/scheduler.error.js';
+import { planReplacements, rowsOf } from '../jobs/replaced-schedules.js';
+import { ScheduleFollower } from '../jobs/schedule-follower.service.js';
+import { type JobAsRead, readJob, type StoredJob, unknownJob } from '../jobs/stored-job.js';
+import { jobNameOf, type Operator, readOperationOptions, readOperator } from '../options/operator-options.js';
 import { expected, type Rule } from '../options/option-rules.js';
-import { readOperator, type Operator } from '../options/operator.js';
 import type { OptionTable } from '../options/read-options.js';
-import { AfterRegistration } from '../runtime/registration.js';
-import { ScheduleFollower } from '../scheduling/schedule-follower.service.js';
-import { OverrideStore } from '../store/operations/override.store.js';
+import type { ReadOperator } from './carry-out.js';
+
+/** Puts an operator's schedule in place of the one that the code declares. Every replica follows, and no deploy changes it. */
+export class OverrideStore {
+  private readonly query: Query;
+
+  constructor(
+    private readonly database: SchedulerDatabase,
+    private readonly partitions: PartitionStore,
+  ) {
+    this.query = queryOn(database.coordination);
+  }
+
+  /**
+   * What is decided stays decided: another expression or zone holds from now on.
+   * @param change gets the job as it is; again, when others have changed it meanwhile
+   */
+  override(jobName: string, change: (stored: StoredJob) => Schedule, { by, reason }: ReadOperator): Promise<void> {
+    return untilItHolds(`Job "${jobName}"`, async () => {
+      const { stored, seen, now } = await this.read(jobName);
+      if (stored.runTime) throw new UnknownJobError(jobName, 'made at run time');
+      const { expression, timeZone } = change(stored);
+      const edited = stored.cron !== expression || stored.timeZone !== timeZone;
+      const plans = await planReplacements(this.query, this.database, edited ? [stored] : [], now);
+      const details = { cron: expression, timeZone, was: { cron: stored.cron, timeZone: stored.timeZone } };
+      const [written] = await this.partitions.makingSure(
+        () => rowsOf(plans.values()),
+        () =>
+          this.database.call<{ job_schedule_override_1: boolean }>('job_schedule_override_1', [
+            ...[jobName, seen, edited ? JSON.stringify(plans.get(jobName)) : null],
+            ...[expression, timeZone, by, reason, JSON.stringify(details)],
+          ]),
+      );
+      if (!written!.job_schedule_override_1) return STALE;
+    });
+  }
+
+  /**
+   * From now on declarations count again: the first live instance that declares another schedule takes over.
+   * @returns false when there was no override
+   */
+  clear(jobName: string, { by, reason }: ReadOperator): Promise<boolean> {
+    return untilItHolds(`Job "${jobName}"`, async () => {
+      await this.read(jobName);
+      const [cleared] = await this.database.call<{ job_schedule_clear_override_1: boolean | null }>('job_schedule_clear_override_1', [jobName, by, reason]);
+      return cleared!.job_schedule_clear_override_1 ?? STALE;
+    });
+  }
+
+  /** @throws UnknownJobError, RenamedJobError */
+  private async read(jobName: string): Promise<JobAsRead> {
+    const { tables } = this.database;
+    const read = await readJob(this.query, tables, jobName);
+    if (!read || read.stored.removed) throw await unknownJob(this.query, tables.jobSchedule, jobName);
+    if (read.stored.yieldsTo !== null) throw new RenamedJobError(jobName, read.stored.yieldsTo);
+    return read;
+  }
+}
 
 /** What an operator puts in place of what the code declares; what is left out stays as it is. */
 export interface ScheduleOverride {

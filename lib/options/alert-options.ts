@@ -1,6 +1,6 @@
 import type { Type } from '@nestjs/common';
-import type { AlertSink } from '../domain/alert.js';
-import type { Duration } from '../domain/duration.js';
+import type { AlertSink } from '../observe/alert.js';
+import type { Duration } from './duration.js';
 import { duration, expected, integer, type Reading } from './option-rules.js';
 import { defaultsOf, readOptions, type OptionTable } from './read-options.js';
 

@@ -1,12 +1,61 @@
-import type { FlagOffPolicy, JobTrigger, MissedPolicy, OverlapPolicy, RetryableFunction } from '../domain/job-definition.js';
-import { backoff } from './backoff-rule.js';
-import { concurrencyGroup } from './concurrency-group-rule.js';
-import type { DistributedCronOptions } from './job-options.js';
-import { days, instantOption } from './calendar-rules.js';
+import { parseDuration } from './duration.js';
 import { featureFlags } from './feature-flags.js';
-import { anything, duration, fileUrl, flag, functionOf, integer, names, oneOf, schemaName, text } from './option-rules.js';
-import type { OptionTable, Values } from './read-options.js';
+import type { Backoff, BackoffFunction, ConcurrencyGroup, FlagOffPolicy, JobTrigger, MissedPolicy, OverlapPolicy, RetryableFunction } from './job-definition.js';
+import type { DistributedCronOptions } from './job-options.js';
+import { anything, duration, expected, fileUrl, flag, functionOf, integer, names, oneOf, type Rule, schemaName, text } from './option-rules.js';
+import { type OptionTable, readOptions, type Values } from './read-options.js';
 import type { DistributedSchedulerOptions } from './scheduler-options.js';
+
+/** The longest wait of a growing backoff that does not name its own `max`. */
+const LONGEST_GROWN_MS = 600_000;
+
+const FORMS = { delay: { rule: duration({ atLeast: 1 }) }, max: { rule: duration({ atLeast: 1 }) } };
+
+/** Every form of `BackoffOptions`. */
+export const backoff: Rule<Backoff> = (given) => {
+  if (typeof given === 'function') return { value: Object.freeze({ kind: 'function', delay: given as BackoffFunction }) };
+  if (parseDuration(given) !== null) {
+    const delay = duration()(given);
+    return 'value' in delay ? { value: Object.freeze({ kind: 'fixed', delayMs: delay.value }) } : delay;
+  }
+  if (typeof given !== 'object' || given === null || Array.isArray(given)) {
+    return expected('a duration, { delay, max } or a function', given);
+  }
+  const { values, problems } = readOptions(given, FORMS, '');
+  if (problems.length > 0) return { problem: problems.join('; ') };
+  if (values.delay === undefined) return { problem: 'expected a delay, as in { delay: "5s", max: "10m" }' };
+  const maxMs = values.max ?? Math.max(values.delay, LONGEST_GROWN_MS);
+  if (maxMs < values.delay) return { problem: 'expected max to be at least delay' };
+  return { value: Object.freeze({ kind: 'exponential', delayMs: values.delay, maxMs }) };
+};
+
+const WITH_OFFSET = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,3})?)?(Z|[+-]\d{2}:\d{2})$/;
+
+/** A Date, or ISO 8601 with an offset: without one it would be another instant on another machine. */
+export const instantOption: Rule<Date> = (given) => {
+  const date = given instanceof Date ? given : typeof given === 'string' && WITH_OFFSET.test(given) ? new Date(given) : null;
+  if (date && Math.abs(date.getTime()) < 8e15) return { value: date };
+  return expected('a Date, or a text such as "2026-12-24T18:00:00+01:00"', date ? String(given) : given);
+};
+
+/** One day or expression, or a list of them; what they say is read with the schedule. */
+export const days: Rule<readonly string[]> = (given) => {
+  const list: unknown[] = Array.isArray(given) ? given : [given];
+  const wrong = list.find((item) => typeof item !== 'string' || item.trim() === '');
+  return wrong === undefined && list.length > 0 ? { value: list as string[] } : expected('a date such as "2026-12-25", a cron expression such as "* * 25 12 *", or a list of them', wrong ?? given);
+};
+
+const PARTS = { name: { rule: text(200) }, limit: { rule: integer({ atLeast: 1 }) } };
+
+/** A name and a limit, both given. */
+export const concurrencyGroup: Rule<ConcurrencyGroup> = (given) => {
+  const example = '{ name, limit }, as in { name: "exports", limit: 2 }';
+  if (typeof given !== 'object' || given === null || Array.isArray(given)) return expected(example, given);
+  const { values, problems } = readOptions(given, PARTS, '');
+  if (problems.length > 0) return { problem: problems.join('; ') };
+  const { name, limit } = values;
+  return name === undefined || limit === undefined ? { problem: `expected ${example}` } : { value: Object.freeze({ name, limit }) };
+};
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;

@@ -1,5 +1,5 @@
-import type { Duration } from '../domain/duration.js';
-import type { BackoffFunction, FlagOffPolicy, JobTrigger, MissedPolicy, OverlapPolicy, RetryableFunction } from '../domain/job-definition.js';
+import type { Duration } from './duration.js';
+import type { BackoffFunction, FlagOffPolicy, JobTrigger, MissedPolicy, OverlapPolicy, RetryableFunction } from './job-definition.js';
 
 /**
  * How long to wait before a failed run's next attempt: a fixed time, a growing one (doubling from `delay` up to `max`,

@@ -1,5 +1,5 @@
-import { formatDuration } from '../domain/duration.js';
-import type { JobPolicies } from '../domain/job-definition.js';
+import { formatDuration } from './duration.js';
+import type { JobPolicies } from './job-definition.js';
 import { JOB_OPTIONS, type JobValues, type ResolvedJobDefaults } from './defaults.js';
 import type { DistributedCronOptions } from './job-options.js';
 import { defaultsOf } from './read-options.js';

@@ -1,6 +1,6 @@
 import { isAbsolute } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { formatDuration, parseDuration, type Duration } from '../domain/duration.js';
+import { formatDuration, parseDuration, type Duration } from './duration.js';
 
 /** What became of a given value: usable, or the problems with it, in words that follow the option's name. */
 export type Reading<T> = { readonly value: T } | { readonly problem: string };

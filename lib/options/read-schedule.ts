@@ -1,5 +1,5 @@
-import { calendarText, readCalendar, type CalendarRules } from '../domain/schedule/calendar.js';
-import { compileSchedule, type Schedule } from '../domain/schedule/schedule.js';
+import { calendarText, readCalendar, type CalendarRules } from '../cron/calendar.js';
+import { compileSchedule, type Schedule } from '../cron/schedule.js';
 import { SchedulerError } from '../errors/scheduler.error.js';
 import { expected } from './option-rules.js';
 

@@ -1,7 +1,7 @@
-import type { JobDefinition } from '../domain/job-definition.js';
-import { hasWhatJsonbRefuses } from '../domain/runs/stored-json.js';
-import { unknownOption } from '../domain/unknown-option.js';
-import { InvalidOptionsError } from '../errors/invalid-options.error.js';
+import type { JobDefinition } from './job-definition.js';
+import { hasWhatJsonbRefuses } from '../errors/stored-error.js';
+import { unknownOption } from '../errors/unknown-option.js';
+import { InvalidOptionsError } from '../errors/scheduler.error.js';
 import { JOB_OPTIONS, type ResolvedJobDefaults } from './defaults.js';
 import type { DistributedCronOptions } from './job-options.js';
 import { expected } from './option-rules.js';

@@ -1,6 +1,6 @@
 import type { FactoryProvider, InjectionToken, ModuleMetadata, Type } from '@nestjs/common';
 import type { DataSource, DataSourceOptions } from 'typeorm';
-import type { Duration } from '../domain/duration.js';
+import type { Duration } from './duration.js';
 import type { AlertOptions } from './alert-options.js';
 import type { FeatureFlags } from './feature-flags.js';
 import type { DistributedCronOptions } from './job-options.js';

@@ -1,5 +1,5 @@
-import type { PageTicket } from '../domain/effects/page.js';
-import type { PageQueue, PageWork, PageWorker } from '../domain/effects/page-queue.js';
+import type { PageTicket } from '../fan-out/page.js';
+import type { PageQueue, PageWork, PageWorker } from '../fan-out/page.js';
 
 /** How soon a delivery is made again that was given back, in milliseconds. */
 const AGAIN_AFTER_MS = 10;

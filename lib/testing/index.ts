@@ -1,4 +1,4 @@
-export { startEmbeddedServer, type EmbeddedServer, type EmbeddedServerOptions } from '../store/embedded/embedded-server.js';
+export { startEmbeddedServer, type EmbeddedServer, type EmbeddedServerOptions } from '../database/embedded-server.js';
 export { runPages } from './run-pages.js';
 export { runJob, type RunEnd, type RunJobOptions } from './run-job.js';
 export { InMemoryPageQueue } from './in-memory-page-queue.js';

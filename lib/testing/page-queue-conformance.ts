@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { pageTicket, type PageTicket } from '../domain/effects/page.js';
-import type { PageQueue } from '../domain/effects/page-queue.js';
+import { pageTicket, type PageTicket } from '../fan-out/page.js';
+import type { PageQueue } from '../fan-out/page.js';
 
 /** How a page queue is made for the checks. */
 export interface ConformanceOptions {

@@ -1,13 +1,13 @@
 import { isDate } from 'node:util/types';
 import type { INestApplicationContext } from '@nestjs/common';
 import { filter, firstValueFrom } from 'rxjs';
-import { JobRegistry } from '../discovery/job.registry.js';
-import type { JobDefinition } from '../domain/job-definition.js';
-import type { EventOf } from '../events/scheduler-event.js';
-import { SchedulerEvents } from '../events/scheduler-events.js';
-import { ClaimService } from '../execution/claim.service.js';
-import { ExecutorService } from '../execution/executor.service.js';
-import { DatabaseTime } from '../runtime/database-time.js';
+import { JobRegistry } from '../jobs/job.registry.js';
+import type { JobDefinition } from '../options/job-definition.js';
+import type { EventOf } from '../observe/scheduler-event.js';
+import { SchedulerEvents } from '../observe/scheduler-events.js';
+import { ClaimService } from '../runs/claim.service.js';
+import { ExecutorService } from '../runs/executor.service.js';
+import { DatabaseTime } from '../database/clock.js';
 
 /** How an attempt ended. */
 export type RunEnd = EventOf<'run.completed' | 'run.fannedOut' | 'run.failed' | 'run.dead' | 'run.cancelled' | 'run.refused' | 'run.released'>;

@@ -1,8 +1,8 @@
 import type { INestApplicationContext } from '@nestjs/common';
-import type { PageProgress } from '../domain/effects/page.js';
-import type { RunKey } from '../domain/runs/run.js';
-import { PageExecutor } from '../execution/pages/page-executor.service.js';
-import { PageStore } from '../store/pages/page.store.js';
+import type { PageProgress } from '../fan-out/page.js';
+import type { RunKey } from '../options/run.js';
+import { PageExecutor } from '../fan-out/page-executor.service.js';
+import { PageStore } from '../fan-out/page.store.js';
 
 /**
  * Works the pages of an occurrence that can begin now, here and one after the other, as deliveries of the queue would. For tests of

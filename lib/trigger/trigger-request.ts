@@ -1,7 +1,7 @@
-import type { DeliveredTime } from '../domain/delivery.js';
-import { readInstant, timeOfKubernetesJob } from '../domain/planned-time.js';
-import { InvalidOptionsError } from '../errors/invalid-options.error.js';
-import { storable } from '../options/operation-rules.js';
+import type { DeliveredTime } from '../operations/delivery.js';
+import { readInstant, timeOfKubernetesJob } from '../cron/planned-time.js';
+import { InvalidOptionsError } from '../errors/scheduler.error.js';
+import { storable } from '../options/operator-options.js';
 import { duration, expected, text, type Rule } from '../options/option-rules.js';
 import { readOptions, type OptionTable } from '../options/read-options.js';
 

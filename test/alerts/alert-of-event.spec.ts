@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { alertOf } from '../../lib/alerts/alert-of-event.js';
-import { databaseTrouble } from '../../lib/domain/database-trouble.js';
-import type { SchedulerEvent, SchedulerFact } from '../../lib/events/scheduler-event.js';
+import { alertOf } from '../../lib/observe/alert-delivery.js';
+import { databaseTrouble } from '../../lib/errors/database-trouble.js';
+import type { SchedulerEvent, SchedulerFact } from '../../lib/observe/scheduler-event.js';
 
 const AT = new Date('2026-11-29T12:00:00Z');
 const FIRE_TIME = new Date('2026-11-29T02:15:00Z');

@@ -1,5 +1,5 @@
 // Offers what is built to corpus-run.mjs.
-import * as schedule from '../../dist/lib/domain/schedule/schedule.js';
+import * as schedule from '../../dist/lib/cron/schedule.js';
 
 export const nextFireTimes = (expression, timeZone, from, count) =>
   schedule.nextFireTimes(expression, { timeZone, from: new Date(from), count });

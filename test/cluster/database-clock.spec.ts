@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from '@jest/globals';
-import type { EmbeddedServer } from '../../lib/store/embedded/embedded-server.js';
+import type { EmbeddedServer } from '../../lib/database/embedded-server.js';
 import { Cluster } from './harness/cluster.js';
 import { EVERY_SECOND, everyTenSeconds } from './harness/crons.js';
 import { eventually } from './harness/eventually.js';

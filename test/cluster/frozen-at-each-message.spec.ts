@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { EVERY_SECOND } from './harness/crons.js';
 import { FreezeGround, RARELY, type Walker } from './harness/freeze-ground.js';
 import { FreezeWalk } from './harness/freeze-walk.js';
-import type { RunKey } from '../../lib/domain/runs/run.js';
+import type { RunKey } from '../../lib/options/run.js';
 import type { Replica } from './harness/replica.js';
 import type { ReplicaJob } from './replica/settings.js';
 

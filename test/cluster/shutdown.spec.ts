@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import type { RunKey } from '../../lib/domain/runs/run.js';
+import type { RunKey } from '../../lib/options/run.js';
 import { Cluster, type ReplicaPlan } from './harness/cluster.js';
 import { everyTenSeconds } from './harness/crons.js';
 import { eventually } from './harness/eventually.js';

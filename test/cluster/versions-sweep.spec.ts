@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { setTimeout as pause } from 'node:timers/promises';
-import { fireTimesBetween } from '../../lib/domain/schedule/schedule.js';
+import { fireTimesBetween } from '../../lib/cron/schedule.js';
 import { Cluster, type ReplicaPlan } from './harness/cluster.js';
 import { eventually } from './harness/eventually.js';
 import { randomFrom } from './harness/random.js';

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import { KnownJobs } from '../../lib/discovery/known-jobs.js';
+import { KnownJobs } from '../../lib/jobs/known-jobs.js';
 import { aJob } from '../support/job.js';
 
 const handler = async () => undefined;

@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
-import { formatDuration } from '../../lib/domain/duration.js';
+import { formatDuration } from '../../lib/options/duration.js';
 import { JOB_OPTIONS, MODULE_OPTIONS } from '../../lib/options/defaults.js';
 
 const ROOT = new URL('../../', import.meta.url);

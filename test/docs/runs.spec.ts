@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
-import { ALERT_SEVERITIES } from '../../lib/domain/alert.js';
-import { TROUBLES } from '../../lib/domain/database-trouble.js';
-import { FIRST_STATES, RUN_MOVES } from '../../lib/domain/runs/run-states.js';
+import { ALERT_SEVERITIES } from '../../lib/observe/alert.js';
+import { TROUBLES } from '../../lib/errors/database-trouble.js';
+import { FIRST_STATES, RUN_MOVES } from '../../lib/runs/run-states.js';
 import { RUN_STATES } from '../support/run-rows.js';
 import { SchedulerService } from '../../lib/operations/scheduler.service.js';
 

@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { Temporal } from 'temporal-polyfill';
-import { planCatchUp, type CatchUpPlan, type HeldSpan } from '../../lib/domain/missed/catch-up.js';
-import { jitterDelay } from '../../lib/domain/jitter.js';
-import { compileSchedule, nextFireTimes } from '../../lib/domain/schedule/schedule.js';
-import { timeZoneOf } from '../../lib/domain/schedule/time-zone.js';
-import { clockChangeLine } from '../../lib/logging/job-wording.js';
+import { planCatchUp, type CatchUpPlan, type HeldSpan } from '../../lib/catch-up/catch-up.js';
+import { jitterDelay } from '../../lib/jobs/job-timeline.js';
+import { compileSchedule, nextFireTimes } from '../../lib/cron/schedule.js';
+import { timeZoneOf } from '../../lib/cron/time-zone.js';
+import { clockChangeLine } from '../../lib/observe/job-wording.js';
 import { resolveJob } from '../../lib/options/resolve-job.js';
 
 interface Table {

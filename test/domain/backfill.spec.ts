@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { heirOfGap, planFeed, standingAmongNames, standingOf, type OccurrenceRow } from '../../lib/domain/missed/backfill.js';
-import { backfillRange } from '../../lib/domain/missed/backfill-range.js';
-import { backlogRoom } from '../../lib/domain/missed/backlog-room.js';
-import type { RunStatus } from '../../lib/domain/runs/run.js';
-import { compileSchedule } from '../../lib/domain/schedule/schedule.js';
+import { heirOfGap, planFeed, standingAmongNames, standingOf, type OccurrenceRow } from '../../lib/catch-up/backfill.js';
+import { backfillRange } from '../../lib/catch-up/backfills.service.js';
+import { backlogRoom } from '../../lib/catch-up/backlog-room.js';
+import type { RunStatus } from '../../lib/options/run.js';
+import { compileSchedule } from '../../lib/cron/schedule.js';
 
 const STATUSES: RunStatus[] = ['queued', 'running', 'done', 'failed', 'orphaned', 'dead', 'skipped', 'cancelled'];
 

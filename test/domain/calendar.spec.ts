@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { calendarText, type CalendarRules } from '../../lib/domain/schedule/calendar.js';
-import { compileSchedule, type Schedule } from '../../lib/domain/schedule/schedule.js';
-import { InvalidCalendarError } from '../../lib/errors/invalid-calendar.error.js';
+import { calendarText, type CalendarRules } from '../../lib/cron/calendar.js';
+import { compileSchedule, type Schedule } from '../../lib/cron/schedule.js';
+import { InvalidCalendarError } from '../../lib/errors/cron.errors.js';
 
 const DAY_MS = 86_400_000;
 const at = (text: string) => Date.parse(text);

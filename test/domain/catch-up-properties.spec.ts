@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { missedUntil, planCatchUp, planSuperseded, type CatchUpPlan, type HeldSpan, type MissedGap } from '../../lib/domain/missed/catch-up.js';
-import type { JobDefinition } from '../../lib/domain/job-definition.js';
-import { compileSchedule, type Schedule } from '../../lib/domain/schedule/schedule.js';
-import type { DecidedSpan } from '../../lib/domain/missed/undecided.js';
+import { missedUntil, planCatchUp, planSuperseded, type CatchUpPlan, type HeldSpan, type MissedGap } from '../../lib/catch-up/catch-up.js';
+import type { JobDefinition } from '../../lib/options/job-definition.js';
+import { compileSchedule, type Schedule } from '../../lib/cron/schedule.js';
+import type { DecidedSpan } from '../../lib/catch-up/undecided.js';
 import { aJob } from '../support/job.js';
 import { anExpression } from './cron-arbitrary.js';
 

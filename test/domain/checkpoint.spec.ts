@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { checkpointJson, MOST_CHECKPOINT_BYTES } from '../../lib/domain/runs/checkpoint.js';
-import { InvalidCheckpointError } from '../../lib/errors/invalid-checkpoint.error.js';
+import { checkpointJson, MOST_CHECKPOINT_BYTES } from '../../lib/runs/checkpoint.js';
+import { InvalidCheckpointError } from '../../lib/errors/run.errors.js';
 
 const circular: Record<string, unknown> = { pages: [{}] };
 (circular['pages'] as object[]).push({ back: circular });

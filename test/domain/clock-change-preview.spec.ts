@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { compileSchedule } from '../../lib/domain/schedule/schedule.js';
+import { compileSchedule } from '../../lib/cron/schedule.js';
 import { anExpression, type WrittenExpression } from './cron-arbitrary.js';
 
 const HOUR_MS = 3_600_000;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { matchingDays, monthOf } from '../../lib/domain/schedule/cron-days.js';
-import { parseCronExpression } from '../../lib/domain/schedule/cron-expression.js';
-import { InvalidCronExpressionError } from '../../lib/errors/invalid-cron-expression.error.js';
+import { matchingDays, monthOf } from '../../lib/cron/cron-days.js';
+import { parseCronExpression } from '../../lib/cron/cron-expression.js';
+import { InvalidCronExpressionError } from '../../lib/errors/cron.errors.js';
 
 describe('reading a field', () => {
   const to = (from: number, last: number, step = 1) =>

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { databaseTrouble, isOutOfReach } from '../../lib/domain/database-trouble.js';
+import { databaseTrouble, isOutOfReach } from '../../lib/errors/database-trouble.js';
 
 const coded = (code: string, message = 'it failed') => Object.assign(new Error(message), { code });
 /** As TypeORM wraps what PostgreSQL says. */

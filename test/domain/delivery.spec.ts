@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { EARLIEST_MS, lateness, occurrenceOf, type DeliveredTime, type RefusedDelivery } from '../../lib/domain/delivery.js';
-import { compileSchedule } from '../../lib/domain/schedule/schedule.js';
+import { EARLIEST_MS, lateness, occurrenceOf, type DeliveredTime, type RefusedDelivery } from '../../lib/operations/delivery.js';
+import { compileSchedule } from '../../lib/cron/schedule.js';
 
 const SCHEDULE = compileSchedule('15 2 * * *', 'Europe/Berlin');
 const MINUTE = 60_000;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { formatDuration, parseDuration } from '../../lib/domain/duration.js';
+import { formatDuration, parseDuration } from '../../lib/options/duration.js';
 
 describe('parseDuration', () => {
   it.each<[unknown, number]>([

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import type { ExplainedJob, ExplainedRow, ExplainedStart, ExplanationFacts, ExplanationKind } from '../../lib/domain/explain/explanation-facts.js';
-import { explanationOf } from '../../lib/domain/explain/explanation.js';
+import type { ExplainedJob, ExplainedRow, ExplainedStart, ExplanationFacts, ExplanationKind } from '../../lib/operations/explanation-facts.js';
+import { explanationOf } from '../../lib/operations/explanation.js';
 
 const at = (time: string) => new Date(`2026-03-10T${time}Z`);
 const FIRE_TIME = at('02:15');

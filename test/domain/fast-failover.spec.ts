@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { GONE_FOR_MS, GRACE_MS, LOOK_EVERY_MS, PROVE_EVERY_MS, firstGone, goneForGood, nextGone, stillGone, type GoneRun, type GoneSince } from '../../lib/domain/runs/fast-failover.js';
+import { GONE_FOR_MS, GRACE_MS, LOOK_EVERY_MS, PROVE_EVERY_MS, firstGone, goneForGood, nextGone, stillGone, type GoneRun, type GoneSince } from '../../lib/runs/fast-failover.js';
 
 const NOBODY: GoneSince = new Map();
 const aRun = (changes: Partial<GoneRun> = {}): GoneRun => ({ jobName: 'job', fireTime: new Date(1_000), attempt: 1, instanceId: 'A', lifeline: '7', ...changes });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { forgettable, monthsToMake, type AgedPartition } from '../../lib/domain/forgetting.js';
+import { forgettable, monthsToMake, type AgedPartition } from '../../lib/options/retention.js';
 import { problemsOfRetention } from '../../lib/options/retention.js';
 import { aJob } from '../support/job.js';
 

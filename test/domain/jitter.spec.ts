@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { idempotencyKey } from '../../lib/domain/effects/idempotency-key.js';
-import { jitterDelay } from '../../lib/domain/jitter.js';
-import { monthsAround } from '../../lib/domain/schedule/months.js';
+import { idempotencyKey } from '../../lib/receipts/idempotency-key.js';
+import { jitterDelay } from '../../lib/jobs/job-timeline.js';
+import { monthsAround } from '../../lib/cron/months.js';
 
 describe('jitter', () => {
   it('is the same for a name on every replica', () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { calendarText } from '../../lib/domain/schedule/calendar.js';
-import { leftOutBy } from '../../lib/domain/missed/left-out.js';
-import { compileSchedule } from '../../lib/domain/schedule/schedule.js';
+import { calendarText } from '../../lib/cron/calendar.js';
+import { leftOutBy } from '../../lib/operations/explanations.service.js';
+import { compileSchedule } from '../../lib/cron/schedule.js';
 
 const CALENDAR = calendarText({
   startAt: new Date('2026-03-01T00:00:00Z'),

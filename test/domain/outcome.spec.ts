@@ -1,11 +1,11 @@
 import { describe, expect, it, jest } from '@jest/globals';
-import { readFailure, type Wish } from '../../lib/domain/runs/failure.js';
-import type { Backoff, RetryableFunction } from '../../lib/domain/job-definition.js';
-import { decideOutcome, type HandlerEnd, type Outcome } from '../../lib/domain/runs/outcome.js';
-import { decideRetry } from '../../lib/domain/runs/retry.js';
-import { GiveUp } from '../../lib/errors/give-up.error.js';
-import { InvalidOptionsError } from '../../lib/errors/invalid-options.error.js';
-import { RetryLater } from '../../lib/errors/retry-later.error.js';
+import { readFailure, type Wish } from '../../lib/runs/outcome.js';
+import type { Backoff, RetryableFunction } from '../../lib/options/job-definition.js';
+import { decideOutcome, type HandlerEnd, type Outcome } from '../../lib/runs/outcome.js';
+import { decideRetry } from '../../lib/runs/outcome.js';
+import { GiveUp } from '../../lib/errors/run.errors.js';
+import { InvalidOptionsError } from '../../lib/errors/scheduler.error.js';
+import { RetryLater } from '../../lib/errors/run.errors.js';
 
 const RETRY = { kind: 'retry' } as const;
 const FIXED: Backoff = { kind: 'fixed', delayMs: 500 };

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { planCatchUp } from '../../lib/domain/missed/catch-up.js';
-import type { JobDefinition } from '../../lib/domain/job-definition.js';
-import { compileSchedule } from '../../lib/domain/schedule/schedule.js';
+import { planCatchUp } from '../../lib/catch-up/catch-up.js';
+import type { JobDefinition } from '../../lib/options/job-definition.js';
+import { compileSchedule } from '../../lib/cron/schedule.js';
 import { aJob } from '../support/job.js';
 import { notOffered, policyCases, type PolicyCase } from '../support/policy-cases.js';
 import { SimulatedJob } from '../support/simulated-job.js';

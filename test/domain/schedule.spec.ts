@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { compileSchedule, fireTimesBetween, nextFireTimes, previousFireTime } from '../../lib/domain/schedule/schedule.js';
-import { InvalidCronExpressionError } from '../../lib/errors/invalid-cron-expression.error.js';
-import { InvalidOptionsError } from '../../lib/errors/invalid-options.error.js';
-import { InvalidTimeZoneError } from '../../lib/errors/invalid-time-zone.error.js';
+import { compileSchedule, fireTimesBetween, nextFireTimes, previousFireTime } from '../../lib/cron/schedule.js';
+import { InvalidCronExpressionError } from '../../lib/errors/cron.errors.js';
+import { InvalidOptionsError } from '../../lib/errors/scheduler.error.js';
+import { InvalidTimeZoneError } from '../../lib/errors/cron.errors.js';
 import { anExpression } from './cron-arbitrary.js';
 
 const DAY_MS = 86_400_000;

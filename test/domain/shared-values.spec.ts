@@ -1,6 +1,6 @@
 import { expect, it } from '@jest/globals';
-import { parseCronExpression } from '../../lib/domain/schedule/cron-expression.js';
-import { SharedValues } from '../../lib/domain/shared-values.js';
+import { parseCronExpression } from '../../lib/cron/cron-expression.js';
+import { SharedValues } from '../../lib/cron/shared-values.js';
 
 it('what was made first for a key is given to all that ask for it, up to so many keys', () => {
   const shared = new SharedValues<object>(1);

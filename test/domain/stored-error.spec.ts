@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { describeError } from '../../lib/domain/runs/stored-error.js';
-import { storableJson } from '../../lib/domain/runs/stored-json.js';
+import { describeError } from '../../lib/errors/stored-error.js';
+import { storableJson } from '../../lib/errors/stored-error.js';
 
 const cyclic: Record<string, unknown> = {};
 cyclic['self'] = cyclic;

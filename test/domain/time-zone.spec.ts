@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { resolveTimeZone, timeZoneOf, timeZoneWarning } from '../../lib/domain/schedule/time-zone.js';
-import { InvalidTimeZoneError } from '../../lib/errors/invalid-time-zone.error.js';
+import { resolveTimeZone, timeZoneOf, timeZoneWarning } from '../../lib/cron/time-zone.js';
+import { InvalidTimeZoneError } from '../../lib/errors/cron.errors.js';
 
 describe('the name of a zone', () => {
   it.each([

@@ -1,12 +1,12 @@
 import { expect, it } from '@jest/globals';
-import { SchedulerEvents } from '../../lib/events/scheduler-events.js';
+import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../../lib/options/resolve-options.js';
-import { DatabaseTime } from '../../lib/runtime/database-time.js';
-import { monotonicNow } from '../../lib/runtime/monotonic.js';
-import { CatchUpService } from '../../lib/scheduling/catch-up.service.js';
-import type { JobTimeline } from '../../lib/scheduling/job-timeline.js';
-import type { Timelines } from '../../lib/scheduling/timelines.js';
-import type { CatchUpStore } from '../../lib/store/runs/catch-up.store.js';
+import { DatabaseTime } from '../../lib/database/clock.js';
+import { monotonicNow } from '../../lib/database/clock.js';
+import { CatchUpService } from '../../lib/catch-up/catch-up.service.js';
+import type { JobTimeline } from '../../lib/jobs/job-timeline.js';
+import type { Timelines } from '../../lib/jobs/timelines.js';
+import type { CatchUpStore } from '../../lib/catch-up/catch-up.store.js';
 import { aJob } from '../support/job.js';
 
 it('a stop waits for the one job that is being decided, not for all that were missed', async () => {

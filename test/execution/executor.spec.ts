@@ -1,15 +1,15 @@
 import { describe, expect, it } from '@jest/globals';
-import type { JobDefinition } from '../../lib/domain/job-definition.js';
-import type { Outcome } from '../../lib/domain/runs/outcome.js';
-import { GiveUp } from '../../lib/errors/give-up.error.js';
-import { RetryLater } from '../../lib/errors/retry-later.error.js';
-import { TimeoutError } from '../../lib/errors/timeout.error.js';
-import type { SchedulerFact } from '../../lib/events/scheduler-event.js';
-import { SchedulerEvents } from '../../lib/events/scheduler-events.js';
-import { ExecutorService } from '../../lib/execution/executor.service.js';
-import { InFlightRuns, type InFlightRun } from '../../lib/execution/in-flight-runs.js';
-import { RunContext } from '../../lib/execution/run-context.js';
-import { monotonicNow } from '../../lib/runtime/monotonic.js';
+import type { JobDefinition } from '../../lib/options/job-definition.js';
+import type { Outcome } from '../../lib/runs/outcome.js';
+import { GiveUp } from '../../lib/errors/run.errors.js';
+import { RetryLater } from '../../lib/errors/run.errors.js';
+import { TimeoutError } from '../../lib/errors/run.errors.js';
+import type { SchedulerFact } from '../../lib/observe/scheduler-event.js';
+import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
+import { ExecutorService } from '../../lib/runs/executor.service.js';
+import { InFlightRuns, type InFlightRun } from '../../lib/runs/in-flight-runs.js';
+import { RunContext } from '../../lib/runs/run-context.js';
+import { monotonicNow } from '../../lib/database/clock.js';
 import { aJob } from '../support/job.js';
 import { aRun } from '../support/run.js';
 

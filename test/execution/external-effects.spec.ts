@@ -1,11 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
-import type { SchedulerFact } from '../../lib/events/scheduler-event.js';
-import { SchedulerEvents } from '../../lib/events/scheduler-events.js';
-import { ExternalEffects, type CallPlan } from '../../lib/execution/receipts/external-effects.js';
-import { InFlightRun, InFlightRuns } from '../../lib/execution/in-flight-runs.js';
-import { monotonicNow } from '../../lib/runtime/monotonic.js';
-import { Slots } from '../../lib/runtime/slots.js';
-import type { ExternalReceiptStore } from '../../lib/store/receipts/external-receipt.store.js';
+import type { SchedulerFact } from '../../lib/observe/scheduler-event.js';
+import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
+import { ExternalEffects, type CallPlan } from '../../lib/receipts/external-effects.js';
+import { InFlightRun, InFlightRuns } from '../../lib/runs/in-flight-runs.js';
+import { monotonicNow } from '../../lib/database/clock.js';
+import { Slots } from '../../lib/database/collections.js';
+import type { ExternalReceiptStore } from '../../lib/receipts/external-receipt.store.js';
 import { aJob } from '../support/job.js';
 import { aRun } from '../support/run.js';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { Failures } from '../../lib/execution/heartbeat/failures.js';
-import type { FromThread } from '../../lib/execution/heartbeat/heartbeat.messages.js';
+import { Failures } from '../../lib/runs/heartbeat/heartbeat.messages.js';
+import type { FromThread } from '../../lib/runs/heartbeat/heartbeat.messages.js';
 
 const refused = () => Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' });
 const password = () => Object.assign(new Error('password authentication failed'), { code: '28P01' });

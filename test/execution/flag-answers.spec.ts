@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { SchedulerEvents } from '../../lib/events/scheduler-events.js';
-import { FlagAnswers } from '../../lib/execution/flag-answers.js';
+import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
+import { FlagAnswers } from '../../lib/runs/flag-answers.js';
 
 function answersOf(isOn: (flag: string) => boolean | Promise<boolean>): FlagAnswers {
   return new FlagAnswers({ featureFlags: { isOn } }, new SchedulerEvents());

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { GivenUpRuns } from '../../lib/execution/given-up-runs.js';
-import type { AttemptFacts } from '../../lib/events/scheduler-event.js';
+import { GivenUpRuns } from '../../lib/runs/given-up-runs.js';
+import type { AttemptFacts } from '../../lib/observe/scheduler-event.js';
 
 const RUN: AttemptFacts = { jobName: 'job', fireTime: new Date(1_000), attempt: 2 };
 

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { HeartbeatThread, type ThreadListener } from '../../lib/execution/heartbeat/heartbeat-thread.js';
-import type { FromThread, ToThread } from '../../lib/execution/heartbeat/heartbeat.messages.js';
-import { Pulse } from '../../lib/execution/heartbeat/pulse.js';
-import { monotonicNow } from '../../lib/runtime/monotonic.js';
-import { connectionSettings } from '../../lib/store/connection/client-config.js';
+import { HeartbeatThread, type ThreadListener } from '../../lib/runs/heartbeat/heartbeat-thread.js';
+import type { FromThread, ToThread } from '../../lib/runs/heartbeat/heartbeat.messages.js';
+import { Pulse } from '../../lib/runs/heartbeat/main-loop-watch.js';
+import { monotonicNow } from '../../lib/database/clock.js';
+import { connectionSettings } from '../../lib/database/client-config.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 
 let database: TestDatabase;

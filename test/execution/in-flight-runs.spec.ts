@@ -1,11 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
-import { LeaseLostError } from '../../lib/errors/lease-lost.error.js';
-import { TimeoutError } from '../../lib/errors/timeout.error.js';
-import type { SchedulerFact } from '../../lib/events/scheduler-event.js';
-import { SchedulerEvents } from '../../lib/events/scheduler-events.js';
-import { GRACE_MS } from '../../lib/domain/runs/fast-failover.js';
-import { InFlightRun, InFlightRuns } from '../../lib/execution/in-flight-runs.js';
-import { LifelineProof } from '../../lib/execution/lifeline-proof.js';
+import { LeaseLostError } from '../../lib/errors/run.errors.js';
+import { TimeoutError } from '../../lib/errors/run.errors.js';
+import type { SchedulerFact } from '../../lib/observe/scheduler-event.js';
+import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
+import { GRACE_MS } from '../../lib/runs/fast-failover.js';
+import { InFlightRun, InFlightRuns } from '../../lib/runs/in-flight-runs.js';
+import { LifelineProof } from '../../lib/runs/lifeline-proof.js';
 import { aJob } from '../support/job.js';
 import { aRun } from '../support/run.js';
 

@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { AfterRunError } from '../../lib/errors/after-run.error.js';
-import { InvalidCheckpointError } from '../../lib/errors/invalid-checkpoint.error.js';
-import { LeaseLostError } from '../../lib/errors/lease-lost.error.js';
-import { InFlightRun } from '../../lib/execution/in-flight-runs.js';
-import { KeptCheckpoint } from '../../lib/execution/kept-checkpoint.js';
+import { AfterRunError } from '../../lib/errors/run.errors.js';
+import { InvalidCheckpointError } from '../../lib/errors/run.errors.js';
+import { LeaseLostError } from '../../lib/errors/run.errors.js';
+import { InFlightRun } from '../../lib/runs/in-flight-runs.js';
+import { KeptCheckpoint } from '../../lib/runs/kept-checkpoint.js';
 import { aJob } from '../support/job.js';
 import { aRun } from '../support/run.js';
 

@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { FromThread, WatchedRun } from '../../lib/execution/heartbeat/heartbeat.messages.js';
-import { LeaseKeeper } from '../../lib/execution/heartbeat/lease-keeper.js';
-import { monotonicNow } from '../../lib/runtime/monotonic.js';
+import type { FromThread, WatchedRun } from '../../lib/runs/heartbeat/heartbeat.messages.js';
+import { LeaseKeeper } from '../../lib/runs/heartbeat/lease-keeper.js';
+import { monotonicNow } from '../../lib/database/clock.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 import { Wire } from '../support/wire.js';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { GRACE_MS } from '../../lib/domain/runs/fast-failover.js';
-import { LifelineProof } from '../../lib/execution/lifeline-proof.js';
+import { GRACE_MS } from '../../lib/runs/fast-failover.js';
+import { LifelineProof } from '../../lib/runs/lifeline-proof.js';
 
 /** As the main thread and the heartbeat's thread have it: each its own view of the same memory. */
 function proof() {

@@ -1,12 +1,12 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { Failures } from '../../lib/execution/heartbeat/failures.js';
-import type { FromThread } from '../../lib/execution/heartbeat/heartbeat.messages.js';
-import { Lifeline } from '../../lib/execution/heartbeat/lifeline.js';
-import { LifelineProof } from '../../lib/execution/lifeline-proof.js';
-import { monotonicNow } from '../../lib/runtime/monotonic.js';
-import { announceLifeline, holdLifeline } from '../../lib/store/jobs/lifeline.js';
+import { Failures } from '../../lib/runs/heartbeat/heartbeat.messages.js';
+import type { FromThread } from '../../lib/runs/heartbeat/heartbeat.messages.js';
+import { Lifeline } from '../../lib/runs/heartbeat/lifeline.js';
+import { LifelineProof } from '../../lib/runs/lifeline-proof.js';
+import { monotonicNow } from '../../lib/database/clock.js';
+import { announceLifeline, holdLifeline } from '../../lib/runs/heartbeat/lifeline.js';
 import { eventually } from '../cluster/harness/eventually.js';
 import { Renumbering } from '../support/renumbering.js';
 import { openStores, type Stores } from '../support/stores.js';

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import type { SchedulerFact } from '../../lib/events/scheduler-event.js';
-import { SchedulerEvents } from '../../lib/events/scheduler-events.js';
-import { ClaimService } from '../../lib/execution/claim.service.js';
-import { InFlightRun, InFlightRuns } from '../../lib/execution/in-flight-runs.js';
-import { LostClaims } from '../../lib/execution/lost-claims.js';
-import { DatabaseTime } from '../../lib/runtime/database-time.js';
+import type { SchedulerFact } from '../../lib/observe/scheduler-event.js';
+import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
+import { ClaimService } from '../../lib/runs/claim.service.js';
+import { InFlightRun, InFlightRuns } from '../../lib/runs/in-flight-runs.js';
+import { LostClaims } from '../../lib/runs/lost-claims.js';
+import { DatabaseTime } from '../../lib/database/clock.js';
 import { aJob } from '../support/job.js';
 import { latch } from '../support/latch.js';
 import { aRun } from '../support/run.js';

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { MainLoopWatch } from '../../lib/execution/heartbeat/main-loop-watch.js';
-import { lastBeat, Pulse } from '../../lib/execution/heartbeat/pulse.js';
-import { monotonicNow } from '../../lib/runtime/monotonic.js';
+import { MainLoopWatch } from '../../lib/runs/heartbeat/main-loop-watch.js';
+import { lastBeat, Pulse } from '../../lib/runs/heartbeat/main-loop-watch.js';
+import { monotonicNow } from '../../lib/database/clock.js';
 
 const BLOCKED_AFTER_MS = 400;
 

@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
-import type { SchedulerFact } from '../../lib/events/scheduler-event.js';
-import { SchedulerEvents } from '../../lib/events/scheduler-events.js';
-import { InFlightRun } from '../../lib/execution/in-flight-runs.js';
-import { RunEndings } from '../../lib/execution/run-endings.service.js';
-import { monotonicNow } from '../../lib/runtime/monotonic.js';
+import type { SchedulerFact } from '../../lib/observe/scheduler-event.js';
+import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
+import { InFlightRun } from '../../lib/runs/in-flight-runs.js';
+import { RunEndings } from '../../lib/runs/run-endings.service.js';
+import { monotonicNow } from '../../lib/database/clock.js';
 import { endsAlone } from '../support/ends-alone.js';
 import { aJob } from '../support/job.js';
 import { aRun } from '../support/run.js';

@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
-import { limitsOf, STUCK_AFTER_MS } from '../../lib/domain/runs/time-limits.js';
-import type { SchedulerFact } from '../../lib/events/scheduler-event.js';
-import { SchedulerEvents } from '../../lib/events/scheduler-events.js';
-import { InFlightRun, InFlightRuns } from '../../lib/execution/in-flight-runs.js';
-import { TimeLimits } from '../../lib/execution/time-limits.js';
-import type { JobDefinition } from '../../lib/domain/job-definition.js';
+import { limitsOf, STUCK_AFTER_MS } from '../../lib/runs/run-limits.js';
+import type { SchedulerFact } from '../../lib/observe/scheduler-event.js';
+import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
+import { InFlightRun, InFlightRuns } from '../../lib/runs/in-flight-runs.js';
+import { TimeLimits } from '../../lib/runs/time-limits.js';
+import type { JobDefinition } from '../../lib/options/job-definition.js';
 import { aJob } from '../support/job.js';
 import { aRun } from '../support/run.js';
 

@@ -6,7 +6,7 @@ import {
   CronRun, DistributedCron, DistributedCronHandler, JobRegistry, ReceiptService, SchedulerEvents, SchedulerService, type Alert, type DistributedSchedulerOptions,
 } from '../../lib/index.js';
 import { eventually } from '../cluster/harness/eventually.js';
-import { GuardedClient } from '../../lib/store/connection/guarded-client.js';
+import { GuardedClient } from '../../lib/database/clients.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { closeApps, startApp } from './support/apps.js';
 

@@ -2,7 +2,7 @@ import { Injectable, Module } from '@nestjs/common';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { EntityManager } from 'typeorm';
 import { DistributedCron, DistributedCronPage, FanOutService, PAGE_QUEUE, ReceiptService, SchedulerService, type CronRun } from '../../lib/index.js';
-import { SchedulerDatabase } from '../../lib/store/scheduler-database.js';
+import { SchedulerDatabase } from '../../lib/database/scheduler-database.js';
 import { InMemoryPageQueue } from '../../lib/testing/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { closeApps, nextEvent, startApp } from './support/apps.js';

@@ -2,7 +2,7 @@ import { Injectable, Module } from '@nestjs/common';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
 import { DistributedCron, DistributedCronPage, FanOutService, PAGE_QUEUE, ReceiptService, SchedulerService, type CronRun } from '../../lib/index.js';
-import { SchedulerDatabase } from '../../lib/store/scheduler-database.js';
+import { SchedulerDatabase } from '../../lib/database/scheduler-database.js';
 import { InMemoryPageQueue } from '../../lib/testing/index.js';
 import { atEachAnswer } from '../support/at-each-answer.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { DistributedCron } from '../../lib/index.js';
-import { ReaperService } from '../../lib/maintenance/reaper.service.js';
+import { ReaperService } from '../../lib/runs/reaper.service.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { installedBinaries, startInstalledServer, type InstalledServer } from '../support/installed-server.mjs';
 import { closeApps, nextRun, startApp } from './support/apps.js';

@@ -8,10 +8,10 @@ import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
-import { EmbeddedServerError } from '../../lib/errors/embedded-server.error.js';
-import { checkAccess, findClosedFolder } from '../../lib/store/embedded/embedded-binaries.js';
-import { explainFailure, isPortTaken } from '../../lib/store/embedded/embedded-failure.js';
-import { isEmbeddedPostgresInstalled, startEmbeddedServer, type EmbeddedServer } from '../../lib/store/embedded/embedded-server.js';
+import { EmbeddedServerError } from '../../lib/errors/database.errors.js';
+import { checkAccess, findClosedFolder } from '../../lib/database/embedded-binaries.js';
+import { explainFailure, isPortTaken } from '../../lib/database/embedded-server.js';
+import { isEmbeddedPostgresInstalled, startEmbeddedServer, type EmbeddedServer } from '../../lib/database/embedded-server.js';
 
 const servers: EmbeddedServer[] = [];
 
@@ -183,7 +183,7 @@ describe('a failure is explained', () => {
 
 /** A Node.js process of its own that starts a server, tells us, waits for `proceed()`, and then runs `afterStart`. */
 async function hostProcess(afterStart: string) {
-  const module = new URL('../../dist/lib/store/embedded/embedded-server.js', import.meta.url).href;
+  const module = new URL('../../dist/lib/database/embedded-server.js', import.meta.url).href;
   const script = `
     import pg from 'pg';
     import { startEmbeddedServer } from ${JSON.stringify(module)};

@@ -18,7 +18,7 @@ import {
   type PageQueue,
 } from '../../lib/index.js';
 import { CutOffCalls } from '../../lib/maintenance/cut-off-calls.service.js';
-import { PageKeepingStore } from '../../lib/store/pages/page-keeping.store.js';
+import { PageKeepingStore } from '../../lib/fan-out/page-keeper.service.js';
 import { InMemoryPageQueue } from '../../lib/testing/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { HandQueue } from '../support/hand-queue.js';

@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import type { Queue } from 'bullmq';
 import { DistributedCron, DistributedCronPage, FanOutService, PAGE_QUEUE, SchedulerEvents, SchedulerService, type PageQueue, type PageTicket } from '../../lib/index.js';
 import { BullMqPageQueue } from '../../lib/bullmq/index.js';
-import { PageQueues } from '../../lib/execution/pages/page-queues.js';
+import { PageQueues } from '../../lib/fan-out/page-queues.js';
 import { InMemoryPageQueue } from '../../lib/testing/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { HandQueue } from '../support/hand-queue.js';

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
 import { CronRun, DistributedCron } from '../../lib/index.js';
-import { INSTANCE_ID } from '../../lib/distributed-scheduler.tokens.js';
+import { INSTANCE_ID } from '../../lib/options/tokens.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { InsertGate } from '../support/gate.js';
 import { Wire } from '../support/wire.js';

@@ -1,7 +1,7 @@
 import { DataSource, type EntityManager } from 'typeorm';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { InvalidOptionsError, LeaseLostError, NestedReceiptError, ReceiptTransactionError, type CronRun } from '../../lib/index.js';
-import { ReaperStore } from '../../lib/store/runs/reaper.store.js';
+import { ReaperStore } from '../../lib/runs/reaper.store.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { blocked } from '../support/gate.js';
 import { closeApps } from './support/apps.js';

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import { Injectable } from '@nestjs/common';
 import { once } from 'node:events';
 import { CancelledError, CronRun, DistributedCron, GiveUp, ReceiptService, RetryLater, SchedulerEvents } from '../../lib/index.js';
-import { InFlightRuns } from '../../lib/execution/in-flight-runs.js';
+import { InFlightRuns } from '../../lib/runs/in-flight-runs.js';
 import { DeadLetters } from '../../lib/operations/dead-letters.service.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { closeApps, nextEvent, startApp } from './support/apps.js';

@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { DistributedCron } from '../../lib/index.js';
-import { Loop, type LoopOptions } from '../../lib/runtime/loop.js';
+import { Loop, type LoopOptions } from '../../lib/database/loop.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { closeApps, startApp } from './support/apps.js';
 

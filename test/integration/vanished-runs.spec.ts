@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { EntityManager } from 'typeorm';
 import { DistributedCron, LeaseLostError, ReceiptService, SchedulerEvents, type CronRun } from '../../lib/index.js';
-import { SchedulerDatabase } from '../../lib/store/scheduler-database.js';
+import { SchedulerDatabase } from '../../lib/database/scheduler-database.js';
 import { runJob } from '../../lib/testing/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { latch } from '../support/latch.js';

@@ -13,13 +13,13 @@ import {
   type DistributedCronOptions,
   type DistributedSchedulerOptions,
 } from '../../lib/index.js';
-import { INSTANCE_ID } from '../../lib/distributed-scheduler.tokens.js';
-import { WakeUps } from '../../lib/execution/heartbeat/wake-ups.js';
-import { ReaperService } from '../../lib/maintenance/reaper.service.js';
-import { ScheduleFollower } from '../../lib/scheduling/schedule-follower.service.js';
-import { ClaimOrder } from '../../lib/scheduling/claim-order.js';
+import { INSTANCE_ID } from '../../lib/options/tokens.js';
+import { WakeUps } from '../../lib/runs/heartbeat/wake-ups.js';
+import { ReaperService } from '../../lib/runs/reaper.service.js';
+import { ScheduleFollower } from '../../lib/jobs/schedule-follower.service.js';
+import { ClaimOrder } from '../../lib/runs/claim-order.js';
 import { runCommand } from '../../lib/cli/run-command.js';
-import { wakeUpChannel } from '../../lib/store/wake-up-channel.js';
+import { wakeUpChannel } from '../../lib/database/tables.js';
 import { eventually } from '../cluster/harness/eventually.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { closeApps, nextEvent, nextRun, startApp } from './support/apps.js';

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { DistributedCron } from '../../lib/index.js';
-import { DatabaseTime } from '../../lib/runtime/database-time.js';
+import { DatabaseTime } from '../../lib/database/clock.js';
 import { runJob } from '../../lib/testing/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { closeApps, nextEvent, startApp } from './support/apps.js';

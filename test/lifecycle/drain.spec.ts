@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { ShutdownError } from '../../lib/errors/shutdown.error.js';
-import { SchedulerEvents } from '../../lib/events/scheduler-events.js';
-import { InFlightRun, InFlightRuns } from '../../lib/execution/in-flight-runs.js';
-import { PagesInFlight } from '../../lib/execution/pages/pages-in-flight.js';
+import { ShutdownError } from '../../lib/errors/run.errors.js';
+import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
+import { InFlightRun, InFlightRuns } from '../../lib/runs/in-flight-runs.js';
+import { PagesInFlight } from '../../lib/fan-out/page-executor.service.js';
 import { Drain } from '../../lib/lifecycle/drain.js';
 import { aJob } from '../support/job.js';
 import { aRun } from '../support/run.js';

@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Logger } from '@nestjs/common';
-import { calendarText } from '../../lib/domain/schedule/calendar.js';
-import type { JobDefinition } from '../../lib/domain/job-definition.js';
-import { compileSchedule } from '../../lib/domain/schedule/schedule.js';
-import { SchedulerEvents } from '../../lib/events/scheduler-events.js';
-import { SchedulerLogger } from '../../lib/logging/scheduler-logger.js';
+import { calendarText } from '../../lib/cron/calendar.js';
+import type { JobDefinition } from '../../lib/options/job-definition.js';
+import { compileSchedule } from '../../lib/cron/schedule.js';
+import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
+import { SchedulerLogger } from '../../lib/observe/scheduler-logger.js';
 import type { ResolvedSchedulerOptions } from '../../lib/options/resolve-options.js';
 import { aJob } from '../support/job.js';
 

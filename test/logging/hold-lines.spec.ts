@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import type { SchedulerFact } from '../../lib/events/scheduler-event.js';
-import { wordingOf } from '../../lib/logging/wording.js';
+import type { SchedulerFact } from '../../lib/observe/scheduler-event.js';
+import { wordingOf } from '../../lib/observe/wording.js';
 
 const FROM = new Date('2026-03-10T02:15:00Z');
 const UNTIL = new Date('2026-03-12T02:15:00Z');

@@ -1,6 +1,6 @@
 import { expect, it } from '@jest/globals';
-import type { SchedulerFact } from '../../lib/events/scheduler-event.js';
-import { wordingOf } from '../../lib/logging/wording.js';
+import type { SchedulerFact } from '../../lib/observe/scheduler-event.js';
+import { wordingOf } from '../../lib/observe/wording.js';
 
 const nothing = { runs: 0, pages: 0, inDoubt: 0, backfills: 0 };
 const kept = (open: typeof nothing | null): SchedulerFact => ({ type: 'partition.kept', name: 'job_runs_2025_01', until: new Date('2025-02-01T00:00:00Z'), open });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import type { SchedulerFact } from '../../lib/events/scheduler-event.js';
-import { wordingOf } from '../../lib/logging/wording.js';
+import type { SchedulerFact } from '../../lib/observe/scheduler-event.js';
+import { wordingOf } from '../../lib/observe/wording.js';
 
 const RUN = { jobName: 'export', fireTime: new Date('2026-03-10T02:15:00Z'), attempt: 2 };
 const NO = { name: 'Error', message: 'no', stack: null };

@@ -1,6 +1,6 @@
 import { expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { zonedTime } from '../../lib/logging/zoned-time.js';
+import { zonedTime } from '../../lib/observe/job-wording.js';
 
 it('the time on the wall is what Intl says, in every zone and through every change of a clock', () => {
   const zone = fc.constantFrom(...Intl.supportedValuesOf('timeZone'));

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { GONE_FOR_MS, LOOK_EVERY_MS, type GoneRun } from '../../lib/domain/runs/fast-failover.js';
-import type { SchedulerFact } from '../../lib/events/scheduler-event.js';
-import { SchedulerEvents } from '../../lib/events/scheduler-events.js';
-import { FastFailoverService } from '../../lib/maintenance/fast-failover.service.js';
+import { GONE_FOR_MS, LOOK_EVERY_MS, type GoneRun } from '../../lib/runs/fast-failover.js';
+import type { SchedulerFact } from '../../lib/observe/scheduler-event.js';
+import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
+import { FastFailoverService } from '../../lib/runs/fast-failover.service.js';
 
 const NOW = 1_000_000;
 const GONE: GoneRun = { jobName: 'job', fireTime: new Date(NOW), attempt: 1, instanceId: 'A', lifeline: '7' };

@@ -1,14 +1,14 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import { KnownJobs } from '../../lib/discovery/known-jobs.js';
-import { SchedulerEvents } from '../../lib/events/scheduler-events.js';
-import { WakeUps } from '../../lib/execution/heartbeat/wake-ups.js';
-import type { InFlightRuns } from '../../lib/execution/in-flight-runs.js';
-import { ReaperService } from '../../lib/maintenance/reaper.service.js';
-import { DatabaseTime } from '../../lib/runtime/database-time.js';
-import { JobTimeline } from '../../lib/scheduling/job-timeline.js';
-import { PollPace } from '../../lib/scheduling/poll-pace.js';
-import { Timelines } from '../../lib/scheduling/timelines.js';
-import type { ReaperOutlook } from '../../lib/store/runs/reaper.store.js';
+import { KnownJobs } from '../../lib/jobs/known-jobs.js';
+import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
+import { WakeUps } from '../../lib/runs/heartbeat/wake-ups.js';
+import type { InFlightRuns } from '../../lib/runs/in-flight-runs.js';
+import { ReaperService } from '../../lib/runs/reaper.service.js';
+import { DatabaseTime } from '../../lib/database/clock.js';
+import { JobTimeline } from '../../lib/jobs/job-timeline.js';
+import { PollPace } from '../../lib/jobs/poll-pace.js';
+import { Timelines } from '../../lib/jobs/timelines.js';
+import type { ReaperOutlook } from '../../lib/runs/reaper.store.js';
 import { aJob } from '../support/job.js';
 
 const NOW = Date.UTC(2026, 0, 1);

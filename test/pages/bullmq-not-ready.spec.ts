@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, it } from '@jest/globals';
-import { pageTicket } from '../../lib/domain/effects/page.js';
+import { pageTicket } from '../../lib/fan-out/page.js';
 import { BullMqPageQueue } from '../../lib/bullmq/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { pageQueueContext } from '../support/page-queue-context.js';

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
 import { BullMqPageQueue } from '../../lib/bullmq/index.js';
-import { pageTicket } from '../../lib/domain/effects/page.js';
+import { pageTicket } from '../../lib/fan-out/page.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { pageQueueContext } from '../support/page-queue-context.js';
 import { until } from '../support/until.js';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { BullMqPageQueue } from '../../lib/bullmq/index.js';
-import { pageTicket } from '../../lib/domain/effects/page.js';
+import { pageTicket } from '../../lib/fan-out/page.js';
 import { pageQueueConformance } from '../../lib/testing/index.js';
 import { pageQueueContext } from '../support/page-queue-context.js';
 import { hasRedisServer, startRedisServer, type RedisServer } from '../support/redis-server.js';

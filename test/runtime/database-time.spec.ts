@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { DatabaseTime } from '../../lib/runtime/database-time.js';
+import { DatabaseTime } from '../../lib/database/clock.js';
 
 /** A machine whose monotonic clock the test moves. */
 class Machine {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { DueQueue } from '../../lib/runtime/due-queue.js';
+import { DueQueue } from '../../lib/jobs/due-queue.js';
 
 /** Few keys and instants, so that they meet: a key is moved, taken out and put in again, and many are due together. */
 const key = fc.integer({ min: 0, max: 30 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { eachByItself } from '../../lib/runtime/each-by-itself.js';
+import { eachByItself } from '../../lib/database/collections.js';
 
 describe('eachByItself', () => {
   const acted: number[] = [];

@@ -1,5 +1,5 @@
 import { describe, expect, it, jest } from '@jest/globals';
-import { GroupCommit } from '../../lib/runtime/group-commit.js';
+import { GroupCommit } from '../../lib/runs/end-writer.js';
 
 /** A commit whose answers the test gives. */
 function bench(options = { most: 100, slowAfterMs: 60_000 }) {

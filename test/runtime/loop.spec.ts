@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { Loop } from '../../lib/runtime/loop.js';
+import { Loop } from '../../lib/database/loop.js';
 
 let loop: Loop | null = null;
 const original = globalThis.setTimeout;

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
-import { retryDelay } from '../../lib/runtime/retry-delay.js';
+import { retryDelay } from '../../lib/database/retry.js';
 
 afterEach(() => void jest.restoreAllMocks());
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { Slots } from '../../lib/runtime/slots.js';
+import { Slots } from '../../lib/database/collections.js';
 
 describe('slots', () => {
   it('let so many go on at a time, the others in the order they came, whatever fails', async () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { Candidate } from '../../lib/execution/claim.service.js';
-import { Agenda } from '../../lib/scheduling/agenda.js';
+import type { Candidate } from '../../lib/runs/claim.service.js';
+import { Agenda } from '../../lib/runs/agenda.js';
 import { aJob } from '../support/job.js';
 
 const JOBS = ['a', 'b', 'c', 'd'].map((name) => aJob(name, '* * * * * *'));

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { ClaimOrder } from '../../lib/scheduling/claim-order.js';
+import { ClaimOrder } from '../../lib/runs/claim-order.js';
 import { aJob } from '../support/job.js';
 
 const jobs = Array.from({ length: 300 }, (_, index) => aJob(`job-${index}`, '* * * * *'));

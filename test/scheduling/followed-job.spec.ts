@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import type { RegisteredJob, RunTimeHandler } from '../../lib/discovery/known-jobs.js';
-import { calendarText } from '../../lib/domain/schedule/calendar.js';
-import { compileSchedule } from '../../lib/domain/schedule/schedule.js';
-import { followedJob } from '../../lib/scheduling/followed-job.js';
-import type { StoredJob } from '../../lib/store/jobs/stored-job.js';
+import type { RegisteredJob, RunTimeHandler } from '../../lib/jobs/known-jobs.js';
+import { calendarText } from '../../lib/cron/calendar.js';
+import { compileSchedule } from '../../lib/cron/schedule.js';
+import { followedJob } from '../../lib/jobs/followed-schedules.js';
+import type { StoredJob } from '../../lib/jobs/stored-job.js';
 import { aJob } from '../support/job.js';
 
 const handler = async () => undefined;

@@ -1,11 +1,11 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import { KnownJobs } from '../../lib/discovery/known-jobs.js';
-import type { SchedulerEvent } from '../../lib/events/scheduler-event.js';
-import { SchedulerEvents } from '../../lib/events/scheduler-events.js';
+import { KnownJobs } from '../../lib/jobs/known-jobs.js';
+import type { SchedulerEvent } from '../../lib/observe/scheduler-event.js';
+import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../../lib/options/resolve-options.js';
-import { FollowedSchedules } from '../../lib/scheduling/followed-schedules.js';
-import { Timelines } from '../../lib/scheduling/timelines.js';
-import type { StoredJob } from '../../lib/store/jobs/stored-job.js';
+import { FollowedSchedules } from '../../lib/jobs/followed-schedules.js';
+import { Timelines } from '../../lib/jobs/timelines.js';
+import type { StoredJob } from '../../lib/jobs/stored-job.js';
 import { aJob } from '../support/job.js';
 
 const aStored = (revision: number, changes: Partial<StoredJob> = {}): StoredJob => ({

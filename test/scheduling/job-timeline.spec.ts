@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { calendarText } from '../../lib/domain/schedule/calendar.js';
-import { compileSchedule } from '../../lib/domain/schedule/schedule.js';
-import { JobTimeline } from '../../lib/scheduling/job-timeline.js';
+import { calendarText } from '../../lib/cron/calendar.js';
+import { compileSchedule } from '../../lib/cron/schedule.js';
+import { JobTimeline } from '../../lib/jobs/job-timeline.js';
 import { aJob } from '../support/job.js';
 
 const at = (time: string) => Date.parse(`2026-03-10T${time}Z`);

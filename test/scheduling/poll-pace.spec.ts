@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import type { InFlightRuns } from '../../lib/execution/in-flight-runs.js';
-import { WakeUps } from '../../lib/execution/heartbeat/wake-ups.js';
-import { PollPace } from '../../lib/scheduling/poll-pace.js';
+import type { InFlightRuns } from '../../lib/runs/in-flight-runs.js';
+import { WakeUps } from '../../lib/runs/heartbeat/wake-ups.js';
+import { PollPace } from '../../lib/jobs/poll-pace.js';
 
 let wakeUps: WakeUps;
 let inFlight: number;

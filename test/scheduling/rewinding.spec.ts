@@ -1,13 +1,13 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import type { JobDefinition } from '../../lib/domain/job-definition.js';
-import type { DecidedSpan } from '../../lib/domain/missed/undecided.js';
-import { SchedulerEvents } from '../../lib/events/scheduler-events.js';
-import type { SchedulerEvent } from '../../lib/events/scheduler-event.js';
-import { JobTimeline } from '../../lib/scheduling/job-timeline.js';
-import { Rewinding } from '../../lib/scheduling/rewinding.service.js';
-import { Timelines } from '../../lib/scheduling/timelines.js';
-import type { JobScheduleStore } from '../../lib/store/jobs/job-schedule.store.js';
-import type { StoredJob } from '../../lib/store/jobs/stored-job.js';
+import type { JobDefinition } from '../../lib/options/job-definition.js';
+import type { DecidedSpan } from '../../lib/catch-up/undecided.js';
+import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
+import type { SchedulerEvent } from '../../lib/observe/scheduler-event.js';
+import { JobTimeline } from '../../lib/jobs/job-timeline.js';
+import { Rewinding } from '../../lib/jobs/rewinding.service.js';
+import { Timelines } from '../../lib/jobs/timelines.js';
+import type { JobScheduleStore } from '../../lib/jobs/job-schedule.store.js';
+import type { StoredJob } from '../../lib/jobs/stored-job.js';
 import { aJob } from '../support/job.js';
 
 const at = (time: string) => Date.parse(`2026-03-10T${time}Z`);

@@ -1,12 +1,12 @@
 import { beforeEach, describe, expect, it, jest } from '@jest/globals';
-import type { JobDefinition } from '../../lib/domain/job-definition.js';
-import { DatabaseTime } from '../../lib/runtime/database-time.js';
-import { ClaimOrder } from '../../lib/scheduling/claim-order.js';
-import { JobTimeline } from '../../lib/scheduling/job-timeline.js';
-import { TickerService } from '../../lib/scheduling/ticker.service.js';
-import { Timelines } from '../../lib/scheduling/timelines.js';
-import type { Candidate } from '../../lib/execution/claim.service.js';
-import type { ClaimVerdict } from '../../lib/store/runs/claim.store.js';
+import type { JobDefinition } from '../../lib/options/job-definition.js';
+import { DatabaseTime } from '../../lib/database/clock.js';
+import { ClaimOrder } from '../../lib/runs/claim-order.js';
+import { JobTimeline } from '../../lib/jobs/job-timeline.js';
+import { TickerService } from '../../lib/runs/ticker.service.js';
+import { Timelines } from '../../lib/jobs/timelines.js';
+import type { Candidate } from '../../lib/runs/claim.service.js';
+import type { ClaimVerdict } from '../../lib/runs/claim.store.js';
 import { aJob } from '../support/job.js';
 
 const at = (time: string) => Date.parse(`2026-03-10T${time}Z`);

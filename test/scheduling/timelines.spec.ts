@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { JobTimeline } from '../../lib/scheduling/job-timeline.js';
-import { Timelines } from '../../lib/scheduling/timelines.js';
+import { JobTimeline } from '../../lib/jobs/job-timeline.js';
+import { Timelines } from '../../lib/jobs/timelines.js';
 import { aJob } from '../support/job.js';
 
 const START = Date.parse('2026-03-10T10:00:00Z');

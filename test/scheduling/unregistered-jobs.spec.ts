@@ -1,11 +1,11 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import { KnownJobs } from '../../lib/discovery/known-jobs.js';
-import type { JobDefinition } from '../../lib/domain/job-definition.js';
-import { SchedulerEvents } from '../../lib/events/scheduler-events.js';
-import { wordingOf } from '../../lib/logging/wording.js';
-import { UnregisteredJobs } from '../../lib/scheduling/unregistered-jobs.service.js';
-import type { JobInstanceStore, UnregisteredJob } from '../../lib/store/jobs/job-instance.store.js';
-import type { ReaperStore } from '../../lib/store/runs/reaper.store.js';
+import { KnownJobs } from '../../lib/jobs/known-jobs.js';
+import type { JobDefinition } from '../../lib/options/job-definition.js';
+import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
+import { wordingOf } from '../../lib/observe/wording.js';
+import { UnregisteredJobs } from '../../lib/jobs/unregistered-jobs.service.js';
+import type { JobInstanceStore, UnregisteredJob } from '../../lib/jobs/job-instance.store.js';
+import type { ReaperStore } from '../../lib/runs/reaper.store.js';
 import { aJob } from '../support/job.js';
 
 let said: string[];

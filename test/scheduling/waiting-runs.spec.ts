@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { KnownJobs } from '../../lib/discovery/known-jobs.js';
-import type { JobDefinition } from '../../lib/domain/job-definition.js';
-import { DatabaseTime } from '../../lib/runtime/database-time.js';
-import { Timelines } from '../../lib/scheduling/timelines.js';
-import { WaitingRuns } from '../../lib/scheduling/waiting-runs.service.js';
-import type { WaitingRun } from '../../lib/store/runs/claim-candidates.js';
+import { KnownJobs } from '../../lib/jobs/known-jobs.js';
+import type { JobDefinition } from '../../lib/options/job-definition.js';
+import { DatabaseTime } from '../../lib/database/clock.js';
+import { Timelines } from '../../lib/jobs/timelines.js';
+import { WaitingRuns } from '../../lib/runs/waiting-runs.service.js';
+import type { WaitingRun } from '../../lib/runs/claim.store.js';
 import { aDue } from '../support/due.js';
 import { aJob } from '../support/job.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';

@@ -1,9 +1,9 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import { SchedulerEvents } from '../../lib/events/scheduler-events.js';
-import { JobTimeline } from '../../lib/scheduling/job-timeline.js';
-import { Timelines } from '../../lib/scheduling/timelines.js';
-import { WatermarkService } from '../../lib/scheduling/watermark.service.js';
-import type { JobScheduleStore, Watermark } from '../../lib/store/jobs/job-schedule.store.js';
+import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
+import { JobTimeline } from '../../lib/jobs/job-timeline.js';
+import { Timelines } from '../../lib/jobs/timelines.js';
+import { WatermarkService } from '../../lib/jobs/watermark.service.js';
+import type { JobScheduleStore, Watermark } from '../../lib/jobs/job-schedule.store.js';
 import { aJob } from '../support/job.js';
 
 const at = (time: string) => Date.parse(`2026-03-10T${time}Z`);

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { planCatchUp, type CatchUpPlan } from '../../lib/domain/missed/catch-up.js';
-import type { JobDefinition } from '../../lib/domain/job-definition.js';
-import type { NewBackfill } from '../../lib/store/backfills/backfill.store.js';
+import { planCatchUp, type CatchUpPlan } from '../../lib/catch-up/catch-up.js';
+import type { JobDefinition } from '../../lib/options/job-definition.js';
+import type { NewBackfill } from '../../lib/catch-up/backfill.store.js';
 import { aJob } from '../support/job.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 

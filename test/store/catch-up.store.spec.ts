@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { planCatchUp, type CatchUpPlan } from '../../lib/domain/missed/catch-up.js';
-import type { JobDefinition } from '../../lib/domain/job-definition.js';
-import { CatchUpStore } from '../../lib/store/runs/catch-up.store.js';
+import { planCatchUp, type CatchUpPlan } from '../../lib/catch-up/catch-up.js';
+import type { JobDefinition } from '../../lib/options/job-definition.js';
+import { CatchUpStore } from '../../lib/catch-up/catch-up.store.js';
 import { ComingBetween } from '../support/coming-between.js';
 import { aJob } from '../support/job.js';
 import { aDue } from '../support/due.js';

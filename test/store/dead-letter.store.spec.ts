@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
-import { RunStateError } from '../../lib/errors/run-state.error.js';
-import { UnknownRunError } from '../../lib/errors/unknown-run.error.js';
+import { RunStateError } from '../../lib/errors/run.errors.js';
+import { UnknownRunError } from '../../lib/errors/operator.errors.js';
 import { DeadLetters } from '../../lib/operations/dead-letters.service.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 

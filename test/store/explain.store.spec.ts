@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { explanationOf } from '../../lib/domain/explain/explanation.js';
+import { explanationOf } from '../../lib/operations/explanation.js';
 import { Explanations } from '../../lib/operations/explanations.service.js';
-import { ExplainStore } from '../../lib/store/operations/explain.store.js';
+import { ExplainStore } from '../../lib/operations/explanations.service.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 
 let stores: Stores;

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { EntityManager } from 'typeorm';
-import type { InDoubtPolicy } from '../../lib/domain/effects/external-effect.js';
-import type { OwnedRun } from '../../lib/domain/runs/run.js';
-import { ExternalReceiptStore } from '../../lib/store/receipts/external-receipt.store.js';
-import { InDoubtStore } from '../../lib/store/receipts/in-doubt.store.js';
-import { ReceiptSecretStore } from '../../lib/store/receipts/receipt-secret.store.js';
+import type { InDoubtPolicy } from '../../lib/receipts/external-effect.js';
+import type { OwnedRun } from '../../lib/options/run.js';
+import { ExternalReceiptStore } from '../../lib/receipts/external-receipt.store.js';
+import { InDoubtStore } from '../../lib/operations/in-doubt.service.js';
+import { ReceiptSecretStore } from '../../lib/receipts/receipt.store.js';
 import { aDue } from '../support/due.js';
 import { blocked } from '../support/gate.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';

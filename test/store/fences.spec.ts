@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
 import type { EntityManager } from 'typeorm';
-import type { OwnedRun } from '../../lib/domain/runs/run.js';
-import type { Ending } from '../../lib/store/runs/job-run.store.js';
-import type { EndAnswer } from '../../lib/store/runs/run-ends.store.js';
-import { renewLeases } from '../../lib/store/runs/renew-leases.js';
+import type { OwnedRun } from '../../lib/options/run.js';
+import type { Ending } from '../../lib/runs/job-run.store.js';
+import type { EndAnswer } from '../../lib/runs/job-run.store.js';
+import { renewLeases } from '../../lib/runs/renew-leases.js';
 import { aDue } from '../support/due.js';
-import { callAlone } from '../../lib/store/receipts/receipt-transaction.js';
-import { isRefusedClose } from '../../lib/store/receipts/refused-close.js';
+import { callAlone } from '../../lib/database/transactions.js';
+import { isRefusedClose } from '../../lib/receipts/receipt.store.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 
 let stores: Stores;

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import type { JobDefinition } from '../../lib/domain/job-definition.js';
+import type { JobDefinition } from '../../lib/options/job-definition.js';
 import { aJob } from '../support/job.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 

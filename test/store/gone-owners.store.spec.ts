@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
-import type { GoneRun } from '../../lib/domain/runs/fast-failover.js';
-import { announceLifeline, holdLifeline } from '../../lib/store/jobs/lifeline.js';
-import { GoneOwnersStore } from '../../lib/store/runs/gone-owners.store.js';
+import type { GoneRun } from '../../lib/runs/fast-failover.js';
+import { announceLifeline, holdLifeline } from '../../lib/runs/heartbeat/lifeline.js';
+import { GoneOwnersStore } from '../../lib/runs/gone-owners.store.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 
 const PATIENCE_MS = 10_000;

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
-import { GoneOwnersStore } from '../../lib/store/runs/gone-owners.store.js';
+import { GoneOwnersStore } from '../../lib/runs/gone-owners.store.js';
 import { aDue } from '../support/due.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { eventually } from '../cluster/harness/eventually.js';
-import { ExplainStore } from '../../lib/store/operations/explain.store.js';
-import { InventoryStore } from '../../lib/store/operations/inventory.store.js';
-import { OverdueStore } from '../../lib/store/upkeep/overdue.store.js';
+import { ExplainStore } from '../../lib/operations/explanations.service.js';
+import { InventoryStore } from '../../lib/operations/inventory.service.js';
+import { OverdueStore } from '../../lib/maintenance/overdue.service.js';
 import { aDue } from '../support/due.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 

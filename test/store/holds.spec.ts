@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { planCatchUp, type CatchUpPlan } from '../../lib/domain/missed/catch-up.js';
+import { planCatchUp, type CatchUpPlan } from '../../lib/catch-up/catch-up.js';
 import { aDue } from '../support/due.js';
 import { aJob } from '../support/job.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';

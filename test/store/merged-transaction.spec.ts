@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { DataSource, EventSubscriber, type EntitySubscriberInterface } from 'typeorm';
-import { inMergedTransaction } from '../../lib/store/connection/merged-transaction.js';
+import { inMergedTransaction } from '../../lib/database/transactions.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { Wire } from '../support/wire.js';
 

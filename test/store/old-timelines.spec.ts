@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import type { JobDefinition } from '../../lib/domain/job-definition.js';
-import { planCatchUp } from '../../lib/domain/missed/catch-up.js';
-import { fireTimesBetween } from '../../lib/domain/schedule/schedule.js';
+import type { JobDefinition } from '../../lib/options/job-definition.js';
+import { planCatchUp } from '../../lib/catch-up/catch-up.js';
+import { fireTimesBetween } from '../../lib/cron/schedule.js';
 import { aDue } from '../support/due.js';
 import { aJob } from '../support/job.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';

@@ -1,12 +1,12 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import pg from 'pg';
 import { OperationBusyError } from '../../lib/index.js';
-import { FlagStore } from '../../lib/store/jobs/flag.store.js';
-import { CancelStore } from '../../lib/store/operations/cancel.store.js';
-import { ManualRunStore } from '../../lib/store/operations/manual-run.store.js';
-import { PauseStore } from '../../lib/store/operations/pause.store.js';
-import { SkipStore } from '../../lib/store/operations/skip.store.js';
-import { PageLettersStore } from '../../lib/store/pages/page-letters.store.js';
+import { FlagStore } from '../../lib/operations/flags.service.js';
+import { CancelStore } from '../../lib/operations/cancels.service.js';
+import { ManualRunStore } from '../../lib/operations/manual-runs.service.js';
+import { PauseStore } from '../../lib/operations/pauses.service.js';
+import { SkipStore } from '../../lib/operations/skips.service.js';
+import { PageLettersStore } from '../../lib/operations/dead-pages.service.js';
 import { aDue } from '../support/due.js';
 import { blocked } from '../support/gate.js';
 import { aJob } from '../support/job.js';

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { pageTicket } from '../../lib/domain/effects/page.js';
-import type { OwnedRun } from '../../lib/domain/runs/run.js';
-import { FanOutStore } from '../../lib/store/pages/fan-out.store.js';
-import { PageAttemptStore, type OwnedPage, type PageEnding } from '../../lib/store/pages/page-attempt.store.js';
-import { PageStore } from '../../lib/store/pages/page.store.js';
+import { pageTicket } from '../../lib/fan-out/page.js';
+import type { OwnedRun } from '../../lib/options/run.js';
+import { FanOutStore } from '../../lib/fan-out/page.store.js';
+import { PageAttemptStore, type OwnedPage, type PageEnding } from '../../lib/fan-out/page-attempt.store.js';
+import { PageStore } from '../../lib/fan-out/page.store.js';
 import { aDue } from '../support/due.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 

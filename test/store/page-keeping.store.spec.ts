@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import type { OwnedRun } from '../../lib/domain/runs/run.js';
-import { FanOutStore } from '../../lib/store/pages/fan-out.store.js';
-import { PageKeepingStore } from '../../lib/store/pages/page-keeping.store.js';
-import { PageStore } from '../../lib/store/pages/page.store.js';
+import type { OwnedRun } from '../../lib/options/run.js';
+import { FanOutStore } from '../../lib/fan-out/page.store.js';
+import { PageKeepingStore } from '../../lib/fan-out/page-keeper.service.js';
+import { PageStore } from '../../lib/fan-out/page.store.js';
 import { aDue } from '../support/due.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 

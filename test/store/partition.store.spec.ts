@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { resolveSchedulerOptions } from '../../lib/options/resolve-options.js';
-import type { OwnedRun } from '../../lib/domain/runs/run.js';
-import { PageStore } from '../../lib/store/pages/page.store.js';
-import { SchedulerDatabase } from '../../lib/store/scheduler-database.js';
-import { SchemaStore } from '../../lib/store/upkeep/schema.store.js';
+import type { OwnedRun } from '../../lib/options/run.js';
+import { PageStore } from '../../lib/fan-out/page.store.js';
+import { SchedulerDatabase } from '../../lib/database/scheduler-database.js';
+import { SchemaStore } from '../../lib/database/schema.store.js';
 import { schedulerMigrations } from '../../migrations/index.js';
 import { aDue } from '../support/due.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { DataSource } from 'typeorm';
-import { GuardedClient } from '../../lib/store/connection/guarded-client.js';
-import { clientWithPatience } from '../../lib/store/connection/patient-client.js';
+import { GuardedClient } from '../../lib/database/clients.js';
+import { clientWithPatience } from '../../lib/database/patient-client.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { Wire } from '../support/wire.js';
 

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { compileSchedule } from '../../lib/domain/schedule/schedule.js';
+import { compileSchedule } from '../../lib/cron/schedule.js';
 import { PruningService } from '../../lib/maintenance/pruning.service.js';
-import { FlagStore } from '../../lib/store/jobs/flag.store.js';
-import { OverrideStore } from '../../lib/store/operations/override.store.js';
-import { PauseStore } from '../../lib/store/operations/pause.store.js';
-import { PruneStore } from '../../lib/store/upkeep/prune.store.js';
-import { ToldStore } from '../../lib/store/jobs/told.store.js';
-import { SchedulerEvents } from '../../lib/events/scheduler-events.js';
+import { FlagStore } from '../../lib/operations/flags.service.js';
+import { OverrideStore } from '../../lib/operations/overrides.service.js';
+import { PauseStore } from '../../lib/operations/pauses.service.js';
+import { PruneStore } from '../../lib/maintenance/pruning.service.js';
+import { ToldStore } from '../../lib/observe/told.store.js';
+import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 
 const DAY = 86_400_000;

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { queryOn, type Query } from '../../lib/store/connection/query.js';
+import { queryOn, type Query } from '../../lib/database/query.js';
 import { openStores, type Stores } from '../support/stores.js';
 
 let stores: Stores;

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { EntityManager } from 'typeorm';
-import type { OwnedRun } from '../../lib/domain/runs/run.js';
-import { inMergedTransaction } from '../../lib/store/connection/merged-transaction.js';
-import { ReceiptBatchStore } from '../../lib/store/receipts/receipt-batch.store.js';
-import { isRefusedClose } from '../../lib/store/receipts/refused-close.js';
+import type { OwnedRun } from '../../lib/options/run.js';
+import { inMergedTransaction } from '../../lib/database/transactions.js';
+import { ReceiptBatchStore } from '../../lib/receipts/receipt.store.js';
+import { isRefusedClose } from '../../lib/receipts/receipt.store.js';
 import { aDue } from '../support/due.js';
 import { blocked } from '../support/gate.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { DataSource } from 'typeorm';
-import { callAlone, onReceiptConnection } from '../../lib/store/receipts/receipt-transaction.js';
+import { callAlone, onReceiptConnection } from '../../lib/database/transactions.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { Wire } from '../support/wire.js';
 

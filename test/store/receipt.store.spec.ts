@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
 import type { EntityManager } from 'typeorm';
-import { renewLeases } from '../../lib/store/runs/renew-leases.js';
-import type { OwnedRun } from '../../lib/domain/runs/run.js';
+import { renewLeases } from '../../lib/runs/renew-leases.js';
+import type { OwnedRun } from '../../lib/options/run.js';
 import { blocked } from '../support/gate.js';
 import { aDue } from '../support/due.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';

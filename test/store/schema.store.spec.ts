@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { MigrationInterface } from 'typeorm';
 import { resolveSchedulerOptions } from '../../lib/options/resolve-options.js';
-import { monotonicNow } from '../../lib/runtime/monotonic.js';
-import { SchedulerDatabase } from '../../lib/store/scheduler-database.js';
-import { SchemaStore } from '../../lib/store/upkeep/schema.store.js';
+import { monotonicNow } from '../../lib/database/clock.js';
+import { SchedulerDatabase } from '../../lib/database/scheduler-database.js';
+import { SchemaStore } from '../../lib/database/schema.store.js';
 import { schedulerMigrations, type MigrationClass } from '../../migrations/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 

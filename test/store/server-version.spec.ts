@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { QueryRunner } from 'typeorm';
 import { resolveSchedulerOptions } from '../../lib/options/resolve-options.js';
-import { SchedulerDatabase } from '../../lib/store/scheduler-database.js';
-import { SchemaStore } from '../../lib/store/upkeep/schema.store.js';
+import { SchedulerDatabase } from '../../lib/database/scheduler-database.js';
+import { SchemaStore } from '../../lib/database/schema.store.js';
 import { schedulerMigrations, schedulerMigrationsIn } from '../../migrations/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
-import { isConflict, isLastWord, isReadOnly, isRefusal, isUseless } from '../../lib/store/connection/sql-state.js';
+import { isConflict, isLastWord, isReadOnly, isRefusal, isUseless } from '../../lib/database/sql-state.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 
 let database: TestDatabase;

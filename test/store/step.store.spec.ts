@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
-import type { OwnedRun } from '../../lib/domain/runs/run.js';
-import type { ClaimAnswer } from '../../lib/store/runs/claim.store.js';
+import type { OwnedRun } from '../../lib/options/run.js';
+import type { ClaimAnswer } from '../../lib/runs/claim.store.js';
 import { aDue } from '../support/due.js';
 import { aRun } from '../support/run.js';
-import { fenceOf } from '../../lib/store/runs/fence.js';
-import { callAlone } from '../../lib/store/receipts/receipt-transaction.js';
+import { fenceOf } from '../../lib/runs/job-run.store.js';
+import { callAlone } from '../../lib/database/transactions.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 
 let stores: Stores;

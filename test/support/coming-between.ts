@@ -1,5 +1,5 @@
-import { PartitionStore } from '../../lib/store/upkeep/partition.store.js';
-import type { SchedulerDatabase } from '../../lib/store/scheduler-database.js';
+import { PartitionStore } from '../../lib/database/partition.store.js';
+import type { SchedulerDatabase } from '../../lib/database/scheduler-database.js';
 
 /** Lets others do something each time after a store has read and planned, and before it writes: as when its process stood still there. */
 export class ComingBetween extends PartitionStore {

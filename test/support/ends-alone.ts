@@ -1,4 +1,4 @@
-import { EndWriter } from '../../lib/execution/end-writer.js';
+import { EndWriter } from '../../lib/runs/end-writer.js';
 
 /** Writes each end by itself, to a store that the test makes up. */
 export function endsAlone(store: object): EndWriter {

@@ -1,4 +1,4 @@
-import { startEmbeddedServer } from '../../dist/lib/store/embedded/embedded-server.js';
+import { startEmbeddedServer } from '../../dist/lib/database/embedded-server.js';
 import { startInstalledServer } from './installed-server.mjs';
 
 /**

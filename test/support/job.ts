@@ -1,5 +1,5 @@
-import type { JobDefinition } from '../../lib/domain/job-definition.js';
-import { compileSchedule } from '../../lib/domain/schedule/schedule.js';
+import type { JobDefinition } from '../../lib/options/job-definition.js';
+import { compileSchedule } from '../../lib/cron/schedule.js';
 
 /** A job with short times, for tests that need one. */
 export function aJob(name: string, expression: string, changes: Partial<JobDefinition> = {}): JobDefinition {

@@ -1,4 +1,4 @@
-import type { PageQueueContext } from '../../lib/domain/effects/page-queue.js';
+import type { PageQueueContext } from '../../lib/fan-out/page.js';
 
 /** What the scheduler would give a queue, for its database. */
 export function pageQueueContext(url: string, failures: unknown[] = []): PageQueueContext {

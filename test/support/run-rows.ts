@@ -1,5 +1,5 @@
-import type { RunStatus } from '../../lib/domain/runs/run.js';
-import { FIRST_STATES, RUN_MOVES } from '../../lib/domain/runs/run-states.js';
+import type { RunStatus } from '../../lib/options/run.js';
+import { FIRST_STATES, RUN_MOVES } from '../../lib/runs/run-states.js';
 import type { TestDatabase } from './database.js';
 
 /** Every status, in the order in which a run comes by them. */

@@ -1,5 +1,5 @@
-import type { OwnedRun } from '../../lib/domain/runs/run.js';
-import { monotonicNow } from '../../lib/runtime/monotonic.js';
+import type { OwnedRun } from '../../lib/options/run.js';
+import { monotonicNow } from '../../lib/database/clock.js';
 
 /** A claim that was just won. */
 export function aRun(changes: Partial<OwnedRun> = {}): OwnedRun {

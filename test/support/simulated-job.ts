@@ -1,7 +1,7 @@
-import { planCatchUp, planSuperseded, type HeldSpan, type MissedGap, missedUntil } from '../../lib/domain/missed/catch-up.js';
-import type { JobDefinition } from '../../lib/domain/job-definition.js';
-import type { Schedule } from '../../lib/domain/schedule/schedule.js';
-import type { DecidedSpan } from '../../lib/domain/missed/undecided.js';
+import { planCatchUp, planSuperseded, type HeldSpan, type MissedGap, missedUntil } from '../../lib/catch-up/catch-up.js';
+import type { JobDefinition } from '../../lib/options/job-definition.js';
+import type { Schedule } from '../../lib/cron/schedule.js';
+import type { DecidedSpan } from '../../lib/catch-up/undecided.js';
 
 interface SimulatedRow extends DecidedSpan {
   readonly count: number;

@@ -8,7 +8,7 @@ import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { Test } from '@nestjs/testing';
 import { Deliveries, DistributedCron, DistributedSchedulerModule, SchedulerService, type CronRun } from '../../lib/index.js';
-import { DeliveryStore } from '../../lib/store/operations/delivery.store.js';
+import { DeliveryStore } from '../../lib/operations/delivery.store.js';
 import { DistributedCronTriggerModule, type TriggerAsyncOptions, type TriggerOptions } from '../../lib/trigger/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 

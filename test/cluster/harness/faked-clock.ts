@@ -2,7 +2,7 @@ import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, renameSy
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from '@jest/globals';
-import { startEmbeddedServer, type EmbeddedServer } from '../../../lib/store/embedded/embedded-server.js';
+import { startEmbeddedServer, type EmbeddedServer } from '../../../lib/database/embedded-server.js';
 
 const MISSING = 'libfaketime is not installed: apt-get install libfaketime';
 const SHARED_MEMORY = '/dev/shm';

@@ -1,4 +1,4 @@
-import { fireTimesBetween } from '../../../lib/domain/schedule/schedule.js';
+import { fireTimesBetween } from '../../../lib/cron/schedule.js';
 import type { TestDatabase } from '../../support/database.js';
 
 /**

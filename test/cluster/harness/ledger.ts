@@ -1,6 +1,6 @@
 import type { TestDatabase } from '../../support/database.js';
-import type { EarlierAttempt } from '../../../lib/store/entities/job-run.entity.js';
-import type { RunKey, RunStatus, RunTrigger } from '../../../lib/domain/runs/run.js';
+import type { EarlierAttempt } from '../../../lib/runs/job-run.entity.js';
+import type { RunKey, RunStatus, RunTrigger } from '../../../lib/options/run.js';
 
 /** A row of `job_runs`. */
 export interface RunRow extends RunKey {

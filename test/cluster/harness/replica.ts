@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import type { Attempt, Opening, Report } from '../replica/messages.js';
 import type { ReplicaSettings, Step } from '../replica/settings.js';
-import type { EventOf, SchedulerFact } from '../../../lib/events/scheduler-event.js';
+import type { EventOf, SchedulerFact } from '../../../lib/observe/scheduler-event.js';
 import { Reports } from './reports.js';
 
 const PROGRAM = fileURLToPath(new URL('../replica/dist/main.js', import.meta.url));

@@ -86,8 +86,8 @@ export class Boundaries {
 export async function watchBoundaries(app: INestApplicationContext): Promise<void> {
   const boundaries = app.get(Boundaries);
   if (!boundaries.isWatched) return;
-  const claims = await ownClass('store/runs/claim.store', 'ClaimStore');
-  const ends = await ownClass('execution/end-writer', 'EndWriter');
+  const claims = await ownClass('runs/claim.store', 'ClaimStore');
+  const ends = await ownClass('runs/end-writer', 'EndWriter');
 
   around(app.get(claims), 'claimDue', {
     before: (due) => boundaries.reachClaim('before the claim', due),
@@ -127,7 +127,7 @@ export async function watchPageEnds(app: INestApplicationContext): Promise<void>
   const gate = async (when: 'before' | 'after', page: Attempt & { readonly page: string }) => {
     if (ends[page.page] === when) await parent.passGate(page.page, page);
   };
-  around(app.get(await ownClass('store/pages/page-attempt.store', 'PageAttemptStore')), 'end', {
+  around(app.get(await ownClass('fan-out/page-attempt.store', 'PageAttemptStore')), 'end', {
     before: (page) => gate('before', page),
     after: (_written, page) => gate('after', page),
   });

@@ -1,0 +1,137 @@
+import { type Query, queryOn } from '../database/query.js';
+import type { SchedulerDatabase } from '../database/scheduler-database.js';
+import { standingsElsewhere } from '../jobs/stored-job.js';
+import type { RunStatus } from '../options/run.js';
+import { type Standing, standingAmongNames } from './backfill.js';
+import type { JobBackfill } from './job-backfill.entity.js';
+
+/** A backfill as it is asked for. */
+export type NewBackfill = Pick<JobBackfill, 'jobName' | 'from' | 'to' | 'maxConcurrent' | 'beside' | 'replay' | 'total' | 'requestedBy' | 'reason'>;
+
+/** How many runs of a backfill are where. */
+export interface BackfillCounts {
+  readonly queued: number;
+  readonly running: number;
+  /** Failed or orphaned: they wait for their next attempt. */
+  readonly retrying: number;
+  readonly done: number;
+  readonly dead: number;
+  readonly cancelled: number;
+}
+
+/** A backfill with what became of it so far. */
+export type BackfillRow = JobBackfill & BackfillCounts;
+
+/** Backfills as they are asked for, and what became of them. */
+export class BackfillStore {
+  private readonly query: Query;
+
+  constructor(private readonly database: SchedulerDatabase) {
+    this.query = queryOn(database.coordination);
+  }
+
+  /** The database's clock. */
+  async now(): Promise<Date> {
+    const [row] = await this.query<{ now: Date }>('select clock_timestamp() as now');
+    return row!.now;
+  }
+
+  /** Where the occurrences that have a row stand, also under a former name, by fire time in milliseconds. Both ends are included. */
+  async standings(jobName: string, from: Date, to: Date): Promise<Map<number, Standing>> {
+    const { tables } = this.database;
+    const rows = await this.query<{ fire_time: Date; status: RunStatus; attempt: number; reason: string | null }>(
+      `select fire_time, status, attempt, reason
+       from   ${tables.jobRuns}
+       where  job_name = $1
+       and    fire_time between $2 and $3`,
+      [jobName, from.toISOString(), to.toISOString()],
+    );
+    const own = new Map(rows.map((row) => [row.fire_time.getTime(), row]));
+    const elsewhere = await standingsElsewhere(this.query, tables, jobName, from, to);
+    return new Map([...own.keys(), ...elsewhere.keys()].map((at) => [at, standingAmongNames(own.get(at), elsewhere.get(at))]));
+  }
+
+  /** Kept as what an operator did, too. @returns its id */
+  async create(asked: NewBackfill): Promise<string> {
+    const { jobName, from, to, maxConcurrent, beside, replay, total, requestedBy, reason } = asked;
+    const range = { from: from.toISOString(), to: to.toISOString() };
+    const details = JSON.stringify({ ...range, occurrences: total, replay });
+    const [created] = await this.database.call<{ backfill_create_1: string }>('backfill_create_1', [
+      ...[jobName, range.from, range.to, maxConcurrent, beside, replay, total],
+      ...[requestedBy, reason, details],
+    ]);
+    return created!.backfill_create_1;
+  }
+
+  /** The backfills that are neither finished nor cancelled, oldest first; of jobs this instance knows alone. */
+  active(jobNames: readonly string[]): Promise<{ id: string; jobName: string }[]> {
+    return this.query(
+      `select id, job_name as "jobName"
+       from   ${this.database.tables.jobBackfills}
+       where  finished_at is null
+       and    cancelled_at is null
+       and    job_name = any ($1::text[])
+       order  by created_at`,
+      [jobNames],
+    );
+  }
+
+  /** Newest first. */
+  async list(limit: number): Promise<BackfillRow[]> {
+    return this.select('order by backfill.created_at desc, backfill.id limit $1', [limit]);
+  }
+
+  async find(id: string): Promise<BackfillRow | null> {
+    // As text: an id that is no uuid is merely unknown.
+    const [row] = await this.select('where backfill.id::text = $1', [id]);
+    return row ?? null;
+  }
+
+  private select(which: string, parameters: unknown[]): Promise<BackfillRow[]> {
+    const { jobRuns, jobBackfills } = this.database.tables;
+    return this.query<BackfillRow>(
+      `select backfill.id, backfill.job_name as "jobName", backfill.range_from as "from", backfill.range_to as "to",
+              backfill.max_concurrent as "maxConcurrent", backfill.beside, backfill.replay, backfill.fed_until as "fedUntil",
+              backfill.total, backfill.fed, backfill.left_alone as "leftAlone", backfill.requested_by as "requestedBy",
+              backfill.reason, backfill.created_at as "createdAt", backfill.finished_at as "finishedAt",
+              backfill.cancelled_at as "cancelledAt", backfill.cancelled_by as "cancelledBy",
+              backfill.cancelled_reason as "cancelledReason", counted.*
+       from   ${jobBackfills} backfill
+       cross  join lateral (
+         select count(*) filter (where status = 'queued')::integer as queued,
+                count(*) filter (where status in ('running', 'fanned_out'))::integer as running,
+                count(*) filter (where status in ('failed', 'orphaned'))::integer as retrying,
+                count(*) filter (where status = 'done')::integer as done,
+                count(*) filter (where status = 'dead')::integer as dead,
+                count(*) filter (where status = 'cancelled')::integer as cancelled
+         from   ${jobRuns} run
+         where  run.backfill_id = backfill.id) counted
+       ${which}`,
+      parameters,
+    );
+  }
+}
+
+/** What a cancelled backfill leaves behind. */
+export interface CancelledBackfill {
+  readonly jobName: string;
+  /** Runs that waited and will not start. */
+  readonly cancelled: number;
+  /** Occurrences that had a row before and are again what they were. */
+  readonly putBack: number;
+}
+
+/** Ends backfills early. */
+export class BackfillCancelStore {
+  constructor(private readonly database: SchedulerDatabase) {}
+
+  /**
+   * Nothing more of the backfill is queued or started; what runs goes on.
+   * @returns null when there is none that is still active
+   */
+  async cancel(id: string, jobName: string, by: string | null, reason: string | null): Promise<CancelledBackfill | null> {
+    const said = `backfill cancelled${by ? ` by ${by}` : ''}${reason ? `: ${reason}` : ''}`;
+    const [ended] = await this.database.call<{ cancelled_runs: number; put_back: number }>('backfill_cancel_1', [id, jobName, by, reason, said]);
+    return ended ? { jobName, cancelled: ended.cancelled_runs, putBack: ended.put_back } : null;
+  }
+}

@@ -1,0 +1,94 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { SCHEDULER_OPTIONS } from '../options/tokens.js';
+import { planCatchUp, type CatchUpPlan, type MissedGap } from './catch-up.js';
+import type { JobDefinition } from '../options/job-definition.js';
+import { loopListener } from '../observe/scheduler-events.js';
+import { SchedulerEvents } from '../observe/scheduler-events.js';
+import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
+import { DatabaseTime } from '../database/clock.js';
+import { eachByItself } from '../database/collections.js';
+import { Loop } from '../database/loop.js';
+import { CatchUpStore } from './catch-up.store.js';
+import type { JobTimeline } from '../jobs/job-timeline.js';
+import { Timelines } from '../jobs/timelines.js';
+
+/** How soon a job is looked at again that another replica was deciding about. */
+const LOOK_AGAIN_MS = 250;
+
+/**
+ * Decides about occurrences that nobody ran in time: after an outage, a freeze, or when every replica was down. A duty of
+ * its own, so that thousands of missed occurrences delay none that is due now.
+ */
+@Injectable()
+export class CatchUpService {
+  private readonly loop: Loop;
+  private stopping = false;
+
+  constructor(
+    @Inject(SCHEDULER_OPTIONS) options: ResolvedSchedulerOptions,
+    private readonly timelines: Timelines,
+    private readonly store: CatchUpStore,
+    private readonly time: DatabaseTime,
+    private readonly events: SchedulerEvents,
+  ) {
+    this.loop = new Loop(() => this.catchUp(), {
+      maxSleepMs: options.pollIntervalMs,
+      ...loopListener(events, 'catch-up'),
+    });
+  }
+
+  start(): void {
+    this.loop.start();
+  }
+
+  /** Waits for the one job being decided, not for all that were missed. */
+  async stop(): Promise<void> {
+    this.stopping = true;
+    await this.loop.stop();
+  }
+
+  wake(): void {
+    this.loop.wake();
+  }
+
+  /** One pass over the jobs with missed occurrences; one job's trouble is not the others'. @returns milliseconds to the next */
+  async catchUp(): Promise<number> {
+    let decided = true;
+    await eachByItself(this.timelines.due(this.time.now()).missed, () => this.stopping, async (timeline) => {
+      if (!(await this.decide(timeline))) decided = false;
+    });
+    return decided ? Infinity : LOOK_AGAIN_MS;
+  }
+
+  /**
+   * Leaves every missed occurrence of the job decided: recorded, or queued for whoever has room.
+   * @returns false when another replica is at it
+   */
+  private async decide(timeline: JobTimeline): Promise<boolean> {
+    const { job } = timeline;
+    const plan = await this.store.decide(job, timeline.decidedUntil, (seen) => planCatchUp(job.schedule, seen, seen.decided, job));
+    if (plan === 'outdated') this.events.emit({ type: 'job.outdated', jobName: job.name });
+    if (typeof plan === 'string') return false;
+    timeline.decideUntil(plan.decidedUntil);
+    this.report(job, plan);
+    return true;
+  }
+
+  private report(job: JobDefinition, { run, record }: CatchUpPlan): void {
+    const spans = [...record, ...run.map((fireTime) => ({ from: fireTime, until: fireTime }))];
+    if (spans.length === 0) return;
+    this.events.emit({
+      type: 'run.missed',
+      jobName: job.name,
+      queued: run.map((fireTime) => new Date(fireTime)),
+      recorded: countOf(record),
+      heldBack: countOf(record.filter(({ reason }) => reason === 'paused' || reason === 'disabled')),
+      from: new Date(Math.min(...spans.map(({ from }) => from))),
+      until: new Date(Math.max(...spans.map(({ until }) => until))),
+    });
+  }
+}
+
+function countOf(gaps: readonly MissedGap[]): number {
+  return gaps.reduce((sum, { count }) => sum + count, 0);
+}

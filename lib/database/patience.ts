@@ -1,0 +1,47 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { databaseTrouble } from '../errors/database-trouble.js';
+import { formatDuration } from '../options/duration.js';
+import { SchedulerError } from '../errors/scheduler.error.js';
+import { UnusableDatabaseError } from '../errors/database.errors.js';
+import { monotonicNow } from './clock.js';
+import { retryDelay } from './retry.js';
+
+/** How often it is told that the start still waits, in milliseconds. */
+const TELL_EVERY_MS = 5_000;
+
+/** How long a start waits for its database, and who is told. */
+export interface Patience {
+  /** Milliseconds; 0 fails at once. */
+  readonly waitMs: number;
+  readonly tell: (text: string) => void;
+}
+
+/**
+ * Does the work, again and again while the database is in the way for reasons that may pass. A wrong password or a missing
+ * database is told at once.
+ * @throws what the work throws, in words where it is the database's trouble
+ */
+export async function withPatience<Result>({ waitMs, tell }: Patience, work: () => Promise<Result>): Promise<Result> {
+  const deadline = monotonicNow() + waitMs;
+  let toldAt = -Infinity;
+  for (let failures = 1; ; failures++) {
+    try {
+      return await work();
+    } catch (error) {
+      const pause = retryDelay(failures);
+      const left = deadline - monotonicNow();
+      if (!databaseTrouble(error)?.passing || pause > left) throw inWords(error);
+      if (monotonicNow() - toldAt >= TELL_EVERY_MS) {
+        toldAt = monotonicNow();
+        tell(`Waiting for the database, ${formatDuration(Math.round(left / 1_000) * 1_000)} more at most: ${(inWords(error) as Error).message}`);
+      }
+      await sleep(pause);
+    }
+  }
+}
+
+/** What a start fails with: the database's trouble in words, everything else as it is. */
+export function inWords(error: unknown): unknown {
+  const trouble = databaseTrouble(error);
+  return error instanceof Error && !(error instanceof SchedulerError) && trouble ? new UnusableDatabaseError(trouble, error) : error;
+}

@@ -1,0 +1,20 @@
+import { ChangedMeanwhileError } from '../errors/operator.errors.js';
+
+/** What was read did not hold any more when it was to be written: nothing was. */
+export const STALE = Symbol('stale');
+
+/** Each try takes milliseconds: whoever is always overtaken has a process or a database that stands still. */
+const MOST_TRIES = 20;
+
+/**
+ * Reads, plans and writes, again while others come between: nothing is locked while this process is waited for.
+ * @param what for people: what is changed
+ * @throws ChangedMeanwhileError
+ */
+export async function untilItHolds<Result>(what: string, attempt: () => Promise<Result | typeof STALE>): Promise<Result> {
+  for (let tries = 0; tries < MOST_TRIES; tries++) {
+    const result = await attempt();
+    if (result !== STALE) return result;
+  }
+  throw new ChangedMeanwhileError(what);
+}

@@ -1,0 +1,21 @@
+import type { Query } from './query.js';
+import type { Tables } from './tables.js';
+
+/**
+ * SQL that has every instance look at once, when the transaction commits. A hint, that may be lost: they look at their next
+ * poll in any case. For what somebody waits for; never where occurrences are claimed and ended, for commits that notify wait
+ * for each other, all over the database server.
+ */
+export function wakingUp({ wakeUps }: Tables, what: 'runs' | 'jobs'): string {
+  return `pg_notify('${wakeUps}', '${what}')`;
+}
+
+/** SQL that has one instance look for what its handlers are to be told. @param instanceId SQL for a text */
+export function tellingInstance({ wakeUps }: Tables, instanceId: string): string {
+  return `pg_notify('${wakeUps}', 'told ' || ${instanceId})`;
+}
+
+/** Has every instance look at once, when the transaction commits. */
+export async function wakeUp(query: Query, tables: Tables, what: 'runs' | 'jobs'): Promise<void> {
+  await query(`select ${wakingUp(tables, what)}`);
+}

@@ -1,0 +1,41 @@
+import { Injectable } from '@nestjs/common';
+import { loopListener } from '../observe/scheduler-events.js';
+import { SchedulerEvents } from '../observe/scheduler-events.js';
+import { Loop } from '../database/loop.js';
+import { JobScheduleStore } from './job-schedule.store.js';
+import { Timelines } from './timelines.js';
+
+const REMEMBER_EVERY_MS = 60_000;
+
+/**
+ * Remembers in the database how far each job is decided: now and then, all jobs that moved in one statement, nothing when
+ * none has. A replica that starts compares fire times with rows from there on, not from the beginning of time.
+ */
+@Injectable()
+export class WatermarkService {
+  private readonly loop: Loop;
+
+  constructor(
+    private readonly timelines: Timelines,
+    private readonly store: JobScheduleStore,
+    events: SchedulerEvents,
+  ) {
+    this.loop = new Loop(() => this.remember(), { maxSleepMs: REMEMBER_EVERY_MS, ...loopListener(events, 'watermark') });
+  }
+
+  start(): void {
+    this.loop.start();
+  }
+
+  async stop(): Promise<void> {
+    await this.loop.stop();
+  }
+
+  /** One pass. @returns milliseconds to the next */
+  async remember(): Promise<number> {
+    const moved = this.timelines.moved.map((timeline) => ({ timeline, job: timeline.job, decidedUntil: timeline.decidedUntil }));
+    if (moved.length > 0) await this.store.remember(moved);
+    for (const { timeline, decidedUntil } of moved) this.timelines.remembered(timeline, decidedUntil);
+    return REMEMBER_EVERY_MS;
+  }
+}

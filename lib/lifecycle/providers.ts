@@ -1,0 +1,113 @@
+import type { Provider } from '@nestjs/common';
+import { BackfillCancelStore } from '../catch-up/backfill.store.js';
+import { BackfillFeedStore } from '../catch-up/backfill-feed.store.js';
+import { BackfillStore } from '../catch-up/backfill.store.js';
+import { CancelStore } from '../operations/cancels.service.js';
+import { CatchUpStore } from '../catch-up/catch-up.store.js';
+import { ClaimStore } from '../runs/claim.store.js';
+import { DeadLetterBulkStore } from '../operations/dead-letters.service.js';
+import { DeadLetterStore } from '../operations/dead-letters.service.js';
+import { DeliveryStore } from '../operations/delivery.store.js';
+import { ExplainStore } from '../operations/explanations.service.js';
+import { ExternalReceiptStore } from '../receipts/external-receipt.store.js';
+import { FanOutStore } from '../fan-out/page.store.js';
+import { GoneOwnersStore } from '../runs/gone-owners.store.js';
+import { FlagStore } from '../operations/flags.service.js';
+import { InDoubtStore } from '../operations/in-doubt.service.js';
+import { InstanceFactsStore } from '../jobs/job-instance.store.js';
+import { InventoryStore } from '../operations/inventory.service.js';
+import { JobInstanceStore } from '../jobs/job-instance.store.js';
+import { JobRun } from '../runs/job-run.entity.js';
+import { JobRunStore } from '../runs/job-run.store.js';
+import { JobScheduleStore } from '../jobs/job-schedule.store.js';
+import { ManualRunStore } from '../operations/manual-runs.service.js';
+import { OccurrenceReceiptStore } from '../receipts/receipt.store.js';
+import { OverdueStore } from '../maintenance/overdue.service.js';
+import { OverrideStore } from '../operations/overrides.service.js';
+import { PageAttemptStore } from '../fan-out/page-attempt.store.js';
+import { PageKeepingStore } from '../fan-out/page-keeper.service.js';
+import { PageLettersStore } from '../operations/dead-pages.service.js';
+import { PageStore } from '../fan-out/page.store.js';
+import { PartitionStore } from '../database/partition.store.js';
+import { PauseStore } from '../operations/pauses.service.js';
+import { ReaperStore } from '../runs/reaper.store.js';
+import { PruneStore } from '../maintenance/pruning.service.js';
+import { Receipt } from '../receipts/receipt.entity.js';
+import { ReceiptBatchStore } from '../receipts/receipt.store.js';
+import { ReceiptSecretStore } from '../receipts/receipt.store.js';
+import { ReceiptStore } from '../receipts/receipt.store.js';
+import { RetentionStore } from '../maintenance/retention.store.js';
+import { RunEndsStore } from '../runs/job-run.store.js';
+import { RunTimeJobStore } from '../jobs/run-time-job.store.js';
+import { SchedulerDatabase } from '../database/scheduler-database.js';
+import { SchemaStore } from '../database/schema.store.js';
+import { SkipStore } from '../operations/skips.service.js';
+import { StepStore } from '../runs/step.store.js';
+import { JOB_RUN_REPOSITORY, RECEIPT_REPOSITORY } from '../options/tokens.js';
+import { StrictReceiptStore } from '../receipts/receipt.store.js';
+import { TakeOverStore } from '../jobs/take-over.store.js';
+import { ToldStore } from '../observe/told.store.js';
+
+/** The stores and repositories, on the module's own connections. */
+export const STORE_PROVIDERS: Provider[] = [
+  ...[
+    SchemaStore,
+    PartitionStore,
+    JobInstanceStore,
+    JobScheduleStore,
+    InstanceFactsStore,
+    JobRunStore,
+    RunEndsStore,
+    ReaperStore,
+    GoneOwnersStore,
+    ReceiptStore,
+    ReceiptSecretStore,
+    ExternalReceiptStore,
+    InDoubtStore,
+    StepStore,
+    ReceiptBatchStore,
+    StrictReceiptStore,
+    OccurrenceReceiptStore,
+    BackfillStore,
+    BackfillCancelStore,
+    DeadLetterStore,
+    DeadLetterBulkStore,
+    PauseStore,
+    FlagStore,
+    CancelStore,
+    ExplainStore,
+    FanOutStore,
+    PageAttemptStore,
+    PageKeepingStore,
+    PageLettersStore,
+    InventoryStore,
+    OverdueStore,
+    ToldStore,
+    PruneStore,
+    RetentionStore,
+  ].map((store) => ({
+    provide: store,
+    inject: [SchedulerDatabase],
+    useFactory: (database: SchedulerDatabase) => new store(database),
+  })),
+  ...[ClaimStore, CatchUpStore, TakeOverStore, RunTimeJobStore, BackfillFeedStore, OverrideStore, SkipStore, ManualRunStore, PageStore].map((store) => ({
+    provide: store,
+    inject: [SchedulerDatabase, PartitionStore],
+    useFactory: (database: SchedulerDatabase, partitions: PartitionStore) => new store(database, partitions),
+  })),
+  {
+    provide: DeliveryStore,
+    inject: [SchedulerDatabase, ClaimStore],
+    useFactory: (database: SchedulerDatabase, claims: ClaimStore) => new DeliveryStore(database, claims),
+  },
+  {
+    provide: JOB_RUN_REPOSITORY,
+    inject: [SchedulerDatabase],
+    useFactory: ({ coordination }: SchedulerDatabase) => coordination.getRepository(JobRun),
+  },
+  {
+    provide: RECEIPT_REPOSITORY,
+    inject: [SchedulerDatabase],
+    useFactory: ({ coordination }: SchedulerDatabase) => coordination.getRepository(Receipt),
+  },
+];

@@ -1,0 +1,242 @@
+import type { DatabaseTrouble } from '../errors/database-trouble.js';
+import { formatDuration } from '../options/duration.js';
+import type { RunKey } from '../options/run.js';
+import type { StoredError } from '../errors/stored-error.js';
+import type { BackfillFacts, EventOf, SchedulerEvent } from './scheduler-event.js';
+import { heldLine, missedLine } from './wordings.js';
+import { differingZonesLine, sharedJobsLine } from './instances-wording.js';
+import type { LogLine } from './wordings.js';
+import { pageLine } from './wordings.js';
+import { partitionLine } from './wordings.js';
+import { count, roughly } from './wordings.js';
+import { unregisteredLine } from './wordings.js';
+
+const REFUSED_STEPS = { claim: 'it is not claimed', start: 'its next attempt does not start', end: 'its end was not written', reap: 'its lease is over, and it is not reaped' } as const;
+
+/** What the log says about an event; null when it says nothing. */
+export function wordingOf(event: SchedulerEvent): LogLine | null {
+  switch (event.type) {
+    case 'scheduler.started':
+      if (event.jobs === 0) return { level: 'warn', text: 'No job found: is each class with @DistributedCron among the providers or controllers of a module?' };
+      return { level: 'log', text: `Scheduling ${count(event.jobs, 'job')} as ${event.instanceId}` };
+    case 'scheduler.stopping':
+      return { level: 'log', text: `Stopping: no more claims, waiting for ${count(event.running, 'running handler')}` };
+    case 'scheduler.stopped':
+      return event.abandoned === 0
+        ? { level: 'log', text: 'Stopped' }
+        : { level: 'warn', text: `Stopped with ${count(event.abandoned, 'handler')} still running: their runs are taken over when their leases end` };
+    case 'run.claimed':
+    case 'receipt.written':
+    case 'receipt.duplicate':
+      return null;
+    case 'run.started':
+      return { level: 'debug', text: `${run(event)} attempt ${event.attempt} started ${roughly(Math.max(0, event.delayMs))} after its fire time` };
+    case 'run.completed':
+      return { level: 'log', text: `${run(event)} done in ${roughly(event.durationMs)}${event.attempt > 1 ? ` at attempt ${event.attempt}` : ''}` };
+    case 'run.woundUp':
+      return event.error
+        ? { level: 'warn', text: `${run(event)} attempt ${event.attempt} threw after its completion, which stands: ${said(event.error)}`, stack: stack(event.error) }
+        : { level: 'debug', text: `${run(event)} attempt ${event.attempt} has wound up after its completion` };
+    case 'run.failed':
+      return { level: 'warn', text: `${run(event)} attempt ${event.attempt} failed, next in ${roughly(event.retryInMs)}: ${said(event.error)}`, stack: stack(event.error) };
+    case 'run.dead':
+      return { level: 'error', text: `${run(event)} is dead after attempt ${event.attempt}${event.reason && event.reason !== 'attempts used up' ? ` (${event.reason.split(':')[0]})` : ''} and waits for a person to replay or discard it: ${said(event.error)}`, stack: stack(event.error) };
+    case 'run.cancelled':
+      return { level: 'log', text: `${run(event)} attempt ${event.attempt} ended as cancelled: ${event.reason}` };
+    case 'run.overBudget':
+      return { level: 'warn', text: `${run(event)} attempt ${event.attempt} takes longer than its budget of ${formatDuration(event.budgetMs)}, and goes on` };
+    case 'run.timedOut':
+      return { level: 'warn', text: `${run(event)} attempt ${event.attempt} has run for its ${event.limit}: its handler was told to stop` };
+    case 'run.stuck':
+      return {
+        level: 'error',
+        text: `${run(event)} attempt ${event.attempt} is stuck: it has run for ${roughly(event.runningMs)}${event.told ? ', was told to stop, and did not' : ', past its budget'}`,
+      };
+    case 'run.abandoned':
+      return { level: 'error', text: `${run(event)} attempt ${event.attempt} has not ended in all its maxRunTime, and nothing waits for it any more: does its handler await something that never comes?` };
+    case 'run.released':
+      return { level: 'log', text: `${run(event)} handed back: another instance goes on` };
+    case 'run.skipped':
+      return { level: 'log', text: `${run(event)} skipped: ${event.reason}` };
+    case 'run.queued':
+      return { level: 'debug', text: `${run(event)} queued (${event.trigger})` };
+    case 'backfill.started':
+      return {
+        level: 'log',
+        text: `${backfill(event)} from ${event.from.toISOString()} to ${event.to.toISOString()}: ${event.willRun} of ${count(event.occurrences, 'occurrence')} to be run`,
+      };
+    case 'backfill.finished':
+      return {
+        level: event.dead > 0 ? 'warn' : 'log',
+        text: `${backfill(event)} finished: ${event.done} done, ${event.dead} dead, ${event.leftAlone} left alone of ${count(event.total, 'occurrence')}`,
+      };
+    case 'backfill.cancelled':
+      return {
+        level: 'warn',
+        text: `${backfill(event)} cancelled${event.by ? ` by ${event.by}` : ''}${event.reason ? ` (${event.reason})` : ''}: ${count(event.cancelled, 'queued run')} will not start, ${event.running} running go on`,
+      };
+    case 'run.missed':
+      return missedLine(event);
+    case 'run.orphaned':
+      return { level: 'warn', text: `${run(event)} taken from ${event.claimedBy} ${roughly(event.overdueMs)} after its lease was over (attempt ${event.attempt}): ${event.reason}` };
+    case 'lease.lost':
+      return { level: 'warn', text: `${run(event)} attempt ${event.attempt} lost its lease (${event.cause}): its handler was told to stop` };
+    case 'run.refused':
+      return { level: 'warn', text: `${run(event)} attempt ${event.attempt}: its ${event.write} was refused, the run is no longer ours` };
+    case 'run.fannedOut':
+      return { level: 'log', text: `${run(event)} fanned out into ${count(event.pages, 'page')} in ${roughly(event.durationMs)}: its pages are worked from now on` };
+    case 'pages.published':
+      return { level: 'debug', text: `${run(event)} attempt ${event.attempt} published ${count(event.published, 'page')}, ${event.added} of them new` };
+    case 'page.started':
+    case 'page.completed':
+    case 'page.failed':
+    case 'page.dead':
+    case 'page.cancelled':
+    case 'page.released':
+    case 'page.lost':
+      return pageLine(event);
+    case 'receipts.written':
+      if (event.failed === 0) return null;
+      return {
+        level: 'warn',
+        text: `${run(event)} attempt ${event.attempt}: ${count(event.applied, 'effect')} (${event.effect}) done, ${event.skipped} done before, ${event.failed} failed`,
+      };
+    case 'receipt.bypassed':
+      return {
+        level: 'warn',
+        text:
+          `${event.jobName}: the effect of a receipt (${event.effect}) ended without a statement through its manager, first for ${event.entity}. What it wrote with a ` +
+          'repository or another connection is not in the receipt’s transaction and is not taken back with it: use manager.getRepository(…). Told in development only',
+      };
+    case 'receipt.refused':
+      return { level: 'warn', text: `${run(event)} attempt ${event.attempt}: the receipt for ${event.entity} (${event.effect}) was refused, the run is no longer ours` };
+    case 'effect.inDoubt':
+      return { level: 'error', text: `${run(event)} attempt ${event.attempt}: the call for ${event.entity} (${event.effect}) is in doubt and waits for a person to say what came of it (resolveInDoubt): ${event.error ? said(event.error) : 'it was cut off before its answer was written'}` };
+    case 'effect.resent':
+      return { level: 'warn', text: `${run(event)} attempt ${event.attempt}: the call for ${event.entity} (${event.effect}) is made again under the same key, for an earlier one may have got through` };
+    case 'job.scheduled':
+      if (event.updated) return { level: 'log', text: `${event.jobName} was updated; it stays scheduled as ${event.schedule}` };
+      return { level: 'log', text: `${event.jobName} is scheduled as ${event.schedule} from now on${event.was === null ? '' : `; until now as ${event.was}`}` };
+    case 'job.unscheduled':
+      return { level: 'log', text: `${event.jobName} is not scheduled any more` };
+    case 'job.contested':
+      return {
+        level: 'warn',
+        text: `${event.jobName} is declared here as ${event.declared}, and goes on as ${event.holds} until the last instance that declares that is gone`,
+      };
+    case 'job.overridden':
+      return { level: 'warn', text: `${event.jobName} is declared here as ${event.declared}; an operator has put ${event.holds} in its place, until that is cleared` };
+    case 'job.held':
+      return { level: 'warn', text: heldLine(event) };
+    case 'data.refused':
+      return { level: 'error', text: `${run(event)}: the database refuses its data (${REFUSED_STEPS[event.step]}). Others go on; mend the row, or the job's in job_schedule: ${said(event.error)}` };
+    case 'job.unreadable':
+      return { level: 'error', text: `${event.jobName} is stored in a way that this instance cannot read, and is left to others: ${event.problem}` };
+    case 'job.unregistered':
+      return { level: 'warn', text: unregisteredLine(event.jobs) };
+    case 'job.rewound':
+      return {
+        level: 'warn',
+        text: `${event.jobName}: the database has no rows any more from ${event.from.toISOString()} to ${event.until.toISOString()}, as after a failover to a standby that lacked them; they are decided again`,
+      };
+    case 'job.outdated':
+      return null;
+    case 'jobs.shared':
+      return { level: 'warn', text: sharedJobsLine(event) };
+    case 'zones.differ':
+      return { level: 'warn', text: differingZonesLine(event) };
+    case 'partition.created':
+      return { level: 'log', text: `Made partitions ${event.names.join(', ')}` };
+    case 'partition.dropped':
+    case 'partition.kept':
+      return partitionLine(event);
+    case 'clock.skewed':
+      return {
+        level: 'warn',
+        text:
+          `This machine's clock is ${apart(event.skewMs)} the database's, more than maxClockSkew (${formatDuration(event.maxMs)}). ` +
+          "Occurrences still run on time and once, because the database's clock decides; but one of the two is wrong, and so are the times in its logs: " +
+          'check that both machines are synchronised (NTP)',
+      };
+    case 'clock.agrees':
+      return { level: 'log', text: `This machine's clock agrees with the database's again (${apart(event.skewMs)} it)` };
+    case 'policy.failed':
+      return { level: 'error', text: `${run(event)} attempt ${event.attempt}: the job's ${event.option} function threw: ${said(event.error)}`, stack: stack(event.error) };
+    case 'loop.blocked':
+      return { level: 'warn', text: `The event loop stood still for ${roughly(event.forMs)}: look for synchronous work in a handler` };
+    case 'loop.failed':
+      return isTold(event.failures)
+        ? { level: 'warn', text: `The ${dutyOf(event)} failed (${event.failures} in a row) and tries again: ${said(event.error)}${advice(event)}` }
+        : null;
+    case 'loop.recovered':
+      return { level: 'log', text: `The ${dutyOf(event)} works again` };
+    case 'heartbeat.failed':
+      return { level: 'warn', text: `The heartbeat failed and tries again: ${said(event.error)}${advice(event)}` };
+    case 'heartbeat.recovered':
+      return { level: 'log', text: 'The heartbeat works again' };
+    case 'fastFailover.unavailable':
+      return {
+        level: 'warn',
+        text:
+          'fastFailover is of no use here: the database is reached through a pooler, which would hide that this process is gone. ' +
+          'Its runs are taken over when their leases end',
+      };
+    case 'instance.gone':
+      return { level: 'warn', text: `${event.instanceId} is gone: its lifeline was not there for ${roughly(event.goneMs)}, and ${count(event.runs, 'run')} of it can be taken over at once` };
+    case 'database.unreachable':
+      return { level: 'error', text: `The database has not answered since ${event.since.toISOString()}: nothing starts until it does. ${event.trouble.advice}` };
+    case 'database.reachable':
+      return { level: 'log', text: `The database answers again; it did not since ${event.since.toISOString()}` };
+    case 'job.overdue':
+      return { level: 'error', text: `${event.jobName} is overdue: no run was done within ${formatDuration(event.expectedWithinMs)}; ${lastSuccess(event)}` };
+    case 'partitions.ending':
+      return {
+        level: 'error',
+        text:
+          `The last partition of job_runs or receipts ends ${event.until.toISOString()}, in ${count(event.daysLeft, 'day')}, and no more can be made: ` +
+          'nothing that is due later will run. Let the role own the tables, or make them yourself',
+      };
+  }
+}
+
+/** The name of a loop, where that is no word for one. */
+function dutyOf({ loop }: { readonly loop: string }): string {
+  const duties: Readonly<Record<string, string>> = { schedules: 'schedule follower', partitions: 'partition maker', retention: 'dropping of old partitions' };
+  return duties[loop] ?? loop;
+}
+
+/** `5m ahead of`, `120ms behind`: what is long, in whole seconds; what is not is compared with a limit. */
+function apart(skewMs: number): string {
+  const millis = Math.abs(skewMs);
+  const rounded = millis < 10_000 ? millis : Math.round(millis / 1_000) * 1_000;
+  return `${formatDuration(rounded)} ${skewMs < 0 ? 'behind' : 'ahead of'}`;
+}
+
+function run({ jobName, fireTime }: RunKey): string {
+  return `${jobName} of ${fireTime.toISOString()}`;
+}
+
+function backfill({ jobName, id }: BackfillFacts): string {
+  return `Backfill ${id} of ${jobName}`;
+}
+
+function said({ name, message }: StoredError): string {
+  return `${name}: ${message}`;
+}
+
+function stack(error: StoredError): string | undefined {
+  return error.stack ?? undefined;
+}
+
+function advice({ trouble }: { readonly trouble?: DatabaseTrouble | null }): string {
+  return trouble ? `. ${trouble.advice}` : '';
+}
+
+function lastSuccess({ lastSuccessAt }: EventOf<'job.overdue'>): string {
+  return lastSuccessAt ? `the last was done at ${lastSuccessAt.toISOString()}` : 'none was, lately';
+}
+
+/** The first failure and then fewer and fewer, so that an outage of hours does not fill a disk. */
+function isTold(failures: number): boolean {
+  return Number.isInteger(Math.log2(failures));
+}

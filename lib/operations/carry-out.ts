@@ -1,0 +1,64 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { FunctionValue } from '../database/call-function.js';
+import { type Query, queryOn } from '../database/query.js';
+import type { SchedulerDatabase } from '../database/scheduler-database.js';
+import { isImpatience } from '../database/sql-state.js';
+import type { Tables } from '../database/tables.js';
+import { RenamedJobError } from '../errors/job.errors.js';
+import { OperationBusyError } from '../errors/operator.errors.js';
+import { STORED_JOB_COLUMNS, storedJob, type StoredJob, type StoredJobRow, unknownJob } from '../jobs/stored-job.js';
+
+/** An operator as `readOperator` reads one. */
+export interface ReadOperator {
+  readonly by: string;
+  readonly reason: string | null;
+}
+
+/**
+ * The job that an operator names; its row is held until the transaction ends.
+ * @throws UnknownJobError, RenamedJobError
+ */
+export async function operatedJob(query: Query, tables: Tables, name: string): Promise<StoredJob> {
+  const [operated] = await query<{ verdict: string | null; facts: { yieldsTo: string } }>(`select * from ${tables.qualify('job_operated_1')}($1)`, [name]);
+  if (operated!.verdict === 'unknown job') throw await unknownJob(query, tables.jobSchedule, name);
+  if (operated!.verdict === 'renamed') throw new RenamedJobError(name, operated!.facts.yieldsTo);
+  const [row] = await query<StoredJobRow>(`select ${STORED_JOB_COLUMNS} from ${tables.jobSchedule} where name = $1`, [name]);
+  return storedJob(row!);
+}
+
+/** What a verb's function of the database says: what became of it, and what that is told with. */
+export interface VerbAnswer<Facts> {
+  readonly verdict: string;
+  readonly facts: Facts;
+}
+
+/** The verb in words, and the job it is about; null for none. */
+interface Asked {
+  readonly verb: string;
+  readonly jobName: string | null;
+  /** Of what, when it is not the job. */
+  readonly what?: string;
+}
+
+/** How often a row is looked at that another transaction holds, and how long between two looks, in milliseconds. No connection is held meanwhile. */
+const LOOKS = 20;
+const BETWEEN_LOOKS_MS = 100;
+
+/**
+ * Calls the function of an operator's verb.
+ * @throws UnknownJobError, RenamedJobError; OperationBusyError when another transaction holds for long what it would change
+ */
+export async function carryOut<Facts = unknown>(database: SchedulerDatabase, name: string, values: readonly FunctionValue[], { verb, jobName, what }: Asked): Promise<VerbAnswer<Facts>> {
+  const busy = () => new OperationBusyError(verb, what ?? `job "${jobName}"`);
+  for (let look = 1; look <= LOOKS; look++) {
+    const [answer] = await database.call<VerbAnswer<Facts>>(name, values).catch((error: unknown) => {
+      throw isImpatience(error) ? busy() : error;
+    });
+    const { verdict, facts } = answer!;
+    if (verdict === 'unknown job') throw await unknownJob(queryOn(database.coordination), database.tables.jobSchedule, jobName!);
+    if (verdict === 'renamed') throw new RenamedJobError(jobName!, (facts as { yieldsTo: string }).yieldsTo);
+    if (verdict !== 'busy') return answer!;
+    await sleep(BETWEEN_LOOKS_MS);
+  }
+  throw busy();
+}

@@ -1,0 +1,183 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { Injectable } from '@nestjs/common';
+import type { EntityManager } from 'typeorm';
+import { databaseTrouble } from '../errors/database-trouble.js';
+import type { InDoubtPolicy } from './external-effect.js';
+import { describeError, type StoredError } from '../errors/stored-error.js';
+import { storableJson } from '../errors/stored-error.js';
+import { EffectNotDone } from '../errors/receipt.errors.js';
+import { LeaseLostError } from '../errors/run.errors.js';
+import { InvalidOptionsError } from '../errors/scheduler.error.js';
+import { MixedReceiptError } from '../errors/receipt.errors.js';
+import { SchedulerEvents } from '../observe/scheduler-events.js';
+import type { Slots } from '../database/collections.js';
+import { insisting } from '../database/retry.js';
+import { monotonicNow } from '../database/clock.js';
+import { ExternalReceiptStore, type CallAnswer } from './external-receipt.store.js';
+import { PartitionStore } from '../database/partition.store.js';
+import type { ReceiptKey } from './receipt.store.js';
+import { onReceiptConnection } from '../database/transactions.js';
+import { SchedulerDatabase } from '../database/scheduler-database.js';
+import { againOnConflict } from './again.js';
+import { IdempotencyKeys } from './idempotency-key.js';
+import { InFlightRuns, type InFlightRun } from '../runs/in-flight-runs.js';
+
+/**
+ * Makes the effect, under a key that is the same at every attempt and on every replica.
+ * @param signal the run's: give it to `fetch`
+ */
+export type ExternalCall<Answer> = (idempotencyKey: string, signal: AbortSignal) => Promise<Answer> | Answer;
+
+/** What became of an effect outside the database. */
+export type ExternalOutcome<Answer> =
+  /** The call was made now, and answered. */
+  | { readonly applied: true; readonly inDoubt: false; readonly result: Answer }
+  /** It had been answered already. The result is what it answered then, as JSON, if that was at most 64 kB. */
+  | { readonly applied: false; readonly inDoubt: false; readonly result: Answer | undefined }
+  /** Nobody knows whether it happened: a person finds out. */
+  | { readonly applied: false; readonly inDoubt: true; readonly result: undefined };
+
+/** How the calls of one `onceExternal` are made. */
+export interface CallPlan<Answer> {
+  readonly call: ExternalCall<Answer>;
+  readonly policy: InDoubtPolicy;
+  readonly notDone: (error: unknown) => boolean;
+  /** Of the connections that receipts use. */
+  readonly slots: Slots;
+}
+
+
+/** Effects outside the database: a receipt is opened before the call and closed after it. */
+@Injectable()
+export class ExternalEffects {
+  private readonly underWay = new Map<string, Promise<unknown>>();
+  /** The receipts of the calls that code is inside of. */
+  private readonly inside = new AsyncLocalStorage<readonly string[]>();
+
+  constructor(
+    private readonly runs: InFlightRuns,
+    private readonly store: ExternalReceiptStore,
+    private readonly partitions: PartitionStore,
+    private readonly database: SchedulerDatabase,
+    private readonly keys: IdempotencyKeys,
+    private readonly events: SchedulerEvents,
+  ) {}
+
+  /**
+   * One call at a time for each receipt of an attempt: one that is found open was cut off.
+   * @throws InvalidOptionsError for what is no call, and for one inside itself: it would wait for its own end
+   */
+  async once<Answer>(run: InFlightRun, key: ReceiptKey, plan: CallPlan<Answer>): Promise<ExternalOutcome<Answer>> {
+    const name = JSON.stringify([run.id, run.owned.attempt, key.entity, key.effect]);
+    const around = this.inside.getStore() ?? [];
+    const problem = typeof plan.call !== 'function' ? 'the call: expected a function' : around.includes(name) ? 'it was called inside its own call' : null;
+    if (problem !== null) throw new InvalidOptionsError([`ReceiptService.onceExternal("${key.entity}"): ${problem}`]);
+    while (this.underWay.has(name)) await this.underWay.get(name);
+    const work = this.inside.run([...around, name], () => this.carryOut(run, key, plan));
+    const ended = work.then(() => {}, () => {});
+    this.underWay.set(name, ended);
+    void ended.then(() => this.underWay.delete(name));
+    return work;
+  }
+
+  private async carryOut<Answer>(run: InFlightRun, key: ReceiptKey, plan: CallPlan<Answer>): Promise<ExternalOutcome<Answer>> {
+    // A call that is begun now would be aborted at once, and be in doubt for nothing.
+    run.signal.throwIfAborted();
+    const { jobName, fireTime, attempt } = run.owned;
+    const answer = await this.open(run, key, plan);
+    switch (answer.kind) {
+      case 'there':
+        this.events.emit({ type: 'receipt.duplicate', jobName, fireTime, attempt, ...key });
+        return { applied: false, inDoubt: false, result: answer.result as Answer | undefined };
+      case 'in doubt':
+        if (answer.parked) this.tellInDoubt(run, key, answer.attempt, answer.error);
+        return { applied: false, inDoubt: true, result: undefined };
+      case 'mixed':
+        throw new MixedReceiptError(key.entity, key.effect, 'once');
+      case 'refused':
+        throw this.refused(run, key);
+      case 'opened':
+        if (answer.again) this.events.emit({ type: 'effect.resent', jobName, fireTime, attempt, ...key });
+        return { applied: true, inDoubt: false, result: await this.call(run, key, plan, answer.idempotencyKey) };
+    }
+  }
+
+  private open<Answer>(run: InFlightRun, key: ReceiptKey, { policy, slots }: CallPlan<Answer>): Promise<CallAnswer> {
+    const idempotencyKey = this.keys.of(run.owned, key.entity, key.effect);
+    const opening = async () =>
+      onReceiptConnection(await this.database.receipts(), ({ manager }, bounded) => bounded(this.store.open(manager, run.owned, key, idempotencyKey, policy)));
+    return this.partitions.makingSure(() => [run.owned.fireTime], () => againOnConflict(run, () => slots.run(opening)));
+  }
+
+  private async call<Answer>(run: InFlightRun, key: ReceiptKey, plan: CallPlan<Answer>, idempotencyKey: string): Promise<Answer> {
+    if (this.isOver(run)) {
+      await this.failed(run, key, plan, new EffectNotDone('The call was not made: its run was told to stop before it.'));
+      throw run.signal.reason;
+    }
+    let result: Answer;
+    try {
+      result = await plan.call(idempotencyKey, run.signal);
+    } catch (error) {
+      await this.failed(run, key, plan, error);
+      throw error;
+    }
+    const { jobName, fireTime, attempt } = run.owned;
+    const closed = await this.persist(run, plan.slots, (manager) => this.store.close(manager, run.owned, key, storableJson(result)));
+    if (closed === 'refused') throw this.refused(run, key);
+    this.events.emit({ type: 'receipt.written', jobName, fireTime, attempt, ...key });
+    if (closed === 'late') throw this.lost(run);
+    return result;
+  }
+
+  /** A process that was frozen after it had opened the receipt: the next attempt may be at it, so the call is not begun. */
+  private isOver(run: InFlightRun): boolean {
+    const loss = run.leaseLost ? null : run.lossAt(monotonicNow());
+    if (loss) this.runs.lose(run, loss);
+    return run.signal.aborted;
+  }
+
+  private async failed<Answer>(run: InFlightRun, key: ReceiptKey, { policy, notDone, slots }: CallPlan<Answer>, thrown: unknown): Promise<void> {
+    const error = { ...describeError(thrown), stack: null };
+    const isUndone = surely(thrown, notDone);
+    const written = this.persist<boolean>(run, slots, (manager) =>
+      isUndone ? this.store.takeBack(manager, run.owned, key, error) : this.store.doubt(manager, run.owned, key, error, policy),
+    );
+    // What the call threw is what the handler is told. A receipt that stays open is in doubt by itself.
+    if (await written.catch(() => false)) this.tellInDoubt(run, key, run.owned.attempt, error);
+  }
+
+  /**
+   * Writes what came of a call; tried again for as long as the lease holds, or it would be in doubt.
+   */
+  private persist<Result>(run: InFlightRun, slots: Slots, write: (manager: EntityManager) => Promise<Result>): Promise<Result> {
+    const once = async () => onReceiptConnection(await this.database.receipts(), ({ manager }, bounded) => bounded(write(manager)));
+    return insisting(() => slots.run(once), (error, failures, waitMs) => {
+      this.events.emit({ type: 'loop.failed', loop: `receipt of ${run.id}`, error: describeError(error), failures, trouble: databaseTrouble(error) });
+      return !run.leaseLost && monotonicNow() + waitMs < run.leaseDeadline;
+    });
+  }
+
+  private tellInDoubt({ owned: { jobName, fireTime } }: InFlightRun, key: ReceiptKey, attempt: number, error: StoredError | null): void {
+    this.events.emit({ type: 'effect.inDoubt', jobName, fireTime, attempt, ...key, error });
+  }
+
+  private refused(run: InFlightRun, key: ReceiptKey): LeaseLostError {
+    const { jobName, fireTime, attempt } = run.owned;
+    this.events.emit({ type: 'receipt.refused', jobName, fireTime, attempt, ...key });
+    return this.lost(run);
+  }
+
+  private lost(run: InFlightRun): LeaseLostError {
+    this.runs.lose(run, 'taken over');
+    return run.leaseLost ?? new LeaseLostError(run.owned, 'taken over');
+  }
+}
+
+/** Whether the effect surely did not happen. A question that throws has not been answered. */
+function surely(thrown: unknown, notDone: (error: unknown) => boolean): boolean {
+  try {
+    return thrown instanceof EffectNotDone || notDone(thrown) === true;
+  } catch {
+    return false;
+  }
+}

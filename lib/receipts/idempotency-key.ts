@@ -1,0 +1,40 @@
+import { Injectable } from '@nestjs/common';
+import { createHmac } from 'node:crypto';
+import type { RunKey } from '../options/run.js';
+import { ReceiptSecretStore } from './receipt.store.js';
+
+/** The effect a receipt stands for when a handler has only one for each entity. */
+export const DEFAULT_EFFECT = 'default';
+
+/**
+ * A key for one effect on one entity in one occurrence: the same on every attempt and replica, 43 characters that are
+ * safe in a header. Who does not know the secret cannot say it beforehand: a request or a mail that came first under the
+ * same key would have the receiver drop the true one.
+ * @param secret of this installation
+ */
+export function idempotencyKey(secret: string, run: RunKey, entity: string, effect: string = DEFAULT_EFFECT): string {
+  const parts = [run.jobName, run.fireTime.toISOString(), entity, effect];
+  return createHmac('sha256', secret).update(JSON.stringify(parts)).digest('base64url');
+}
+
+/** Makes the keys of effects. */
+@Injectable()
+export class IdempotencyKeys {
+  private known: string | null = null;
+
+  constructor(private readonly store: ReceiptSecretStore) {}
+
+  /** Once, before anything runs. */
+  async read(): Promise<void> {
+    this.known = await this.store.read();
+  }
+
+  get secret(): string {
+    if (this.known === null) throw new Error('The secret of idempotency keys has not been read.');
+    return this.known;
+  }
+
+  of(run: RunKey, entity: string, effect: string): string {
+    return idempotencyKey(this.secret, run, entity, effect);
+  }
+}

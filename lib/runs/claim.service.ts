@@ -1,0 +1,163 @@
+import { Inject, Injectable } from '@nestjs/common';
+import type { Repository } from 'typeorm';
+import { INSTANCE_ID } from '../options/tokens.js';
+import type { JobDefinition } from '../options/job-definition.js';
+import type { OwnedRun, RunKey } from '../options/run.js';
+import { SchedulerEvents } from '../observe/scheduler-events.js';
+import { DatabaseTime } from '../database/clock.js';
+import { monotonicNow } from '../database/clock.js';
+import { ClaimStore, type ClaimAnswer, type ClaimAnswers, type ClaimVerdict } from './claim.store.js';
+import type { WaitingRun } from './claim.store.js';
+import type { JobRun } from './job-run.entity.js';
+import type { Receipt } from '../receipts/receipt.entity.js';
+import { isRefusal } from '../database/sql-state.js';
+import { FlagAnswers } from './flag-answers.js';
+import { JOB_RUN_REPOSITORY, RECEIPT_REPOSITORY } from '../options/tokens.js';
+import { LostClaims, type PossibleClaim } from './lost-claims.js';
+import { RefusedData } from './refused-data.js';
+
+/** An occurrence that is due, or will be at `startsAt`. Milliseconds. */
+export interface Candidate {
+  readonly job: JobDefinition;
+  readonly fireTime: number;
+  readonly startsAt: number;
+  /** Asked for by name, also before the watermark. @default false */
+  readonly byHand?: boolean;
+}
+
+/** What became of a batch. */
+export interface ClaimResult {
+  /** Won: they must be started. */
+  readonly owned: readonly OwnedRun[];
+  /** One for each candidate, in the order they were given. */
+  readonly verdicts: readonly ClaimVerdict[];
+}
+
+/** Turns due occurrences into runs this instance owns. Losing is silent. */
+@Injectable()
+export class ClaimService {
+  /** Each that is sent has a number. */
+  private claims = 0;
+  private readonly refused: RefusedData;
+
+  constructor(
+    private readonly store: ClaimStore,
+    private readonly time: DatabaseTime,
+    private readonly events: SchedulerEvents,
+    private readonly lost: LostClaims,
+    @Inject(INSTANCE_ID) private readonly instanceId: string,
+    private readonly flags: FlagAnswers,
+    @Inject(JOB_RUN_REPOSITORY) private readonly runs: Repository<JobRun>,
+    @Inject(RECEIPT_REPOSITORY) private readonly receipts: Repository<Receipt>,
+  ) {
+    this.refused = new RefusedData(events);
+  }
+
+  /** Claims every candidate that is due and free, in one batch. */
+  async claimDue(candidates: readonly Candidate[]): Promise<ClaimResult> {
+    if (candidates.length === 0) return { owned: [], verdicts: [] };
+    const jobs = new Map(candidates.map(({ job }) => [job.name, job]));
+    const off = await this.flags.off(candidates.map(({ job }) => job.flag));
+    const due = candidates.map(({ job, fireTime, startsAt, byHand = false }) => ({
+      jobName: job.name,
+      fireTime: new Date(fireTime),
+      startsAt: new Date(startsAt),
+      cron: job.schedule.expression,
+      timeZone: job.schedule.timeZone,
+      calendar: job.schedule.calendar,
+      overlap: job.overlap,
+      parallel: job.parallel,
+      queueLimit: job.queueLimit,
+      group: job.concurrencyGroup?.name ?? null,
+      groupLimit: job.concurrencyGroup?.limit ?? null,
+      leaseMs: job.leaseMs,
+      byHand,
+      flag: job.flag,
+      off: off.get(job.flag) ?? null,
+    }));
+    const claimed = await this.refused.takeApart('claim', due, ({ jobName }) => jobName, async (part) => [
+      await this.ask(jobs, part.map((one) => ({ ...one, attempt: 1 })), (claim) => this.store.claimDue(part, this.instanceId, claim)),
+    ]);
+    const verdicts = new Map(claimed.flatMap(({ answers }) => answers).map((answer) => [key(answer), answer.verdict]));
+    return { owned: claimed.flatMap(({ owned }) => owned), verdicts: due.map((one) => verdicts.get(key(one)) ?? 'waiting') };
+  }
+
+  /** Whether each of these has a row by now. A look, which takes no lock and claims nothing. */
+  async decided(candidates: readonly Candidate[]): Promise<boolean[]> {
+    const keys = candidates.map(({ job, fireTime }) => ({ jobName: job.name, fireTime: new Date(fireTime) }));
+    const rows = new Set((await this.store.withRow(keys)).map(key));
+    return keys.map((one) => rows.has(key(one)));
+  }
+
+  /** Claims runs that wait for their next attempt, or for their first after a gap. */
+  async claimWaiting(waiting: readonly Pick<WaitingRun, 'jobName' | 'fireTime' | 'attempt' | 'placeNeededAt'>[], jobs: ReadonlyMap<string, JobDefinition>): Promise<readonly OwnedRun[]> {
+    const off = await this.flags.off(waiting.map(({ jobName }) => jobs.get(jobName)?.flag ?? null));
+    const known = waiting.flatMap((run) => {
+      const job = jobs.get(run.jobName);
+      return job ? [{ ...run, overlap: job.overlap, parallel: job.parallel, group: job.concurrencyGroup?.name ?? null, groupLimit: job.concurrencyGroup?.limit ?? null, leaseMs: job.leaseMs, flag: job.flag, off: off.get(job.flag) ?? null }] : [];
+    });
+    if (known.length === 0) return [];
+    const started = await this.refused.takeApart('start', known, key, async (part) => [
+      await this.ask(jobs, part.map((run) => ({ ...run, attempt: run.attempt + 1 })), (claim) => this.store.claimWaiting(part, this.instanceId, claim)),
+    ]);
+    return started.flatMap(({ owned }) => owned);
+  }
+
+  /** The run of one occurrence, or null: what happened to it, by which instance, at which attempt. */
+  find(key: RunKey): Promise<JobRun | null> {
+    return this.runs.findOneBy({ jobName: key.jobName, fireTime: key.fireTime });
+  }
+
+  /** The receipts of one occurrence, oldest first. */
+  receiptsOf(key: RunKey): Promise<Receipt[]> {
+    return this.receipts.find({ where: { jobName: key.jobName, fireTime: key.fireTime }, order: { createdAt: 'ASC' } });
+  }
+
+  /** @param claims the attempts that begin, if all are won */
+  private async ask(
+    jobs: ReadonlyMap<string, JobDefinition>,
+    claims: readonly Omit<PossibleClaim, 'claim'>[],
+    statement: (claim: number) => Promise<ClaimAnswers>,
+  ): Promise<{ owned: OwnedRun[]; answers: readonly ClaimAnswer[] }> {
+    const sentAt = monotonicNow();
+    const claim = ++this.claims;
+    const { databaseNow, answers } = await statement(claim).catch((error: unknown) => {
+      if (!isRefusal(error)) this.lost.remember(claims.map((one) => ({ ...one, claim })));
+      throw error;
+    });
+    if (answers.length > 0) this.time.observe(databaseNow, sentAt);
+    const owned = answers
+      .filter(({ verdict }) => verdict === 'claimed')
+      .map((answer) => this.owned(answer, jobs.get(answer.jobName)!.leaseMs, sentAt));
+    for (const { checkpoint: _, ...run } of owned) this.events.emit({ type: 'run.claimed', ...run });
+    for (const answer of answers) {
+      const { jobName, fireTime, attempt, pages } = answer;
+      if (answer.verdict === 'fanned_out') this.events.emit({ type: 'run.fannedOut', jobName, fireTime, attempt: attempt!, pages: pages!, durationMs: 0 });
+      if (answer.verdict === 'outdated') this.events.emit({ type: 'job.outdated', jobName });
+      if (answer.verdict === 'skipped') this.events.emit({ type: 'run.skipped', jobName, fireTime, reason: answer.reason! });
+      if (answer.verdict === 'queued') this.events.emit({ type: 'run.queued', jobName, fireTime, trigger: 'schedule' });
+    }
+    return { owned, answers };
+  }
+
+  private owned(answer: ClaimAnswer, leaseMs: number, sentAt: number): OwnedRun {
+    return {
+      jobName: answer.jobName,
+      fireTime: answer.fireTime,
+      attempt: answer.attempt!,
+      releases: answer.releases ?? 0,
+      trigger: answer.trigger!,
+      beside: answer.beside,
+      data: answer.data ?? undefined,
+      checkpoint: answer.checkpoint,
+      instanceId: this.instanceId,
+      leaseMs,
+      leaseUntil: answer.leaseUntil!,
+      leaseDeadline: sentAt + leaseMs,
+    };
+  }
+}
+
+function key(run: RunKey): string {
+  return `${run.jobName}@${run.fireTime.getTime()}`;
+}

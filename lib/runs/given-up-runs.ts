@@ -1,0 +1,62 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { INSTANCE_ID } from '../options/tokens.js';
+import { LONGEST_TIMER_MS } from '../options/duration.js';
+import { GONE_FOR_MS, GRACE_MS } from './fast-failover.js';
+import type { AttemptFacts } from '../observe/scheduler-event.js';
+import { Loop } from '../database/loop.js';
+import { GoneOwnersStore } from './gone-owners.store.js';
+
+/** A handler that was aborted gets the same time to hear of it as before anybody else takes over. */
+const AFTER_MS = GONE_FOR_MS - GRACE_MS;
+
+const AGAIN_MS = 1_000;
+
+/** Answers without success: somebody holds the row, or has ended the run. */
+const MOST_TRIES = 10;
+
+/**
+ * Runs whose handlers were aborted because this instance was cut off. When the database answers again, the leases of those that
+ * nobody has taken over are ended: the others need not wait for them.
+ */
+@Injectable()
+export class GivenUpRuns {
+  /** How often each has been tried. */
+  private readonly tries = new Map<AttemptFacts, number>();
+  private readonly loop: Loop;
+
+  constructor(
+    private readonly store: GoneOwnersStore,
+    @Inject(INSTANCE_ID) private readonly instanceId: string,
+  ) {
+    // What fails here fails the ticker, too, which tells.
+    this.loop = new Loop(() => this.giveUp(), { maxSleepMs: LONGEST_TIMER_MS, maxRetryMs: AGAIN_MS, onFailure: () => {} });
+  }
+
+  start(): void {
+    this.loop.start(LONGEST_TIMER_MS);
+  }
+
+  async stop(): Promise<void> {
+    await this.loop.stop();
+  }
+
+  /** Its handler has just been told to stop. */
+  add(run: AttemptFacts): void {
+    this.tries.set(run, 0);
+    this.loop.wakeWithin(AFTER_MS);
+  }
+
+  /** @returns milliseconds to the next pass */
+  async giveUp(): Promise<number> {
+    const runs = [...this.tries.keys()];
+    if (runs.length === 0) return LONGEST_TIMER_MS;
+    const ended = await this.store.giveUp(runs, this.instanceId);
+    const isEnded = (run: AttemptFacts) => ended.some(({ jobName, fireTime }) => jobName === run.jobName && fireTime.getTime() === run.fireTime.getTime());
+    for (const run of runs) {
+      const tries = this.tries.get(run)! + 1;
+      if (isEnded(run) || tries === MOST_TRIES) this.tries.delete(run);
+      else this.tries.set(run, tries);
+    }
+    return this.tries.size > 0 ? AGAIN_MS : LONGEST_TIMER_MS;
+  }
+}

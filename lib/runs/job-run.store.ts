@@ -1,0 +1,159 @@
+import { type Query, queryOn } from '../database/query.js';
+import type { SchedulerDatabase } from '../database/scheduler-database.js';
+import type { StoredError } from '../errors/stored-error.js';
+import type { OwnedRun, RunKey, RunStatus } from '../options/run.js';
+import { sparse } from './claim.store.js';
+
+/** The first four parameters of every fenced statement: job, fire time, attempt, instance. */
+export function fenceOf(run: OwnedRun): [string, string, number, string] {
+  return [run.jobName, run.fireTime.toISOString(), run.attempt, run.instanceId];
+}
+
+/** SQL for: the run is this process' still. The first four parameters are its fence. */
+export const IS_OURS = `job_name = $1
+       and    fire_time = $2
+       and    status = 'running'
+       and    attempt = $3
+       and    claimed_by = $4
+       and    lease_until > clock_timestamp()`;
+
+/** How a run's attempt ended, when it did not complete. */
+export interface Ending {
+  readonly status: Extract<RunStatus, 'failed' | 'dead' | 'queued' | 'cancelled'>;
+  /** For people; null when the error says it all. */
+  readonly reason: string | null;
+  readonly error: StoredError | null;
+  /** Milliseconds from now to the next attempt; null when there is none. */
+  readonly retryInMs: number | null;
+  /** 1 when the attempt was handed back and does not count. */
+  readonly releases: 0 | 1;
+}
+
+/** How an attempt ended, as the database has it. */
+export interface WrittenEnd {
+  readonly status: RunStatus;
+  readonly reason: string | null;
+  /** Of a run that was fanned out: how many pages it has. */
+  readonly pages?: number | null;
+  /** Of a run whose pages had all ended, and some of them dead. */
+  readonly error?: StoredError | null;
+}
+
+/** An attempt that a claim may have begun, if the database has carried out what it never answered. */
+export interface UnheardClaim extends RunKey {
+  readonly attempt: number;
+  /** The number of that claim. */
+  readonly claim: number;
+}
+
+/**
+ * The writes that end an attempt. Each names the attempt and asks for a lease that still holds: who was frozen past it,
+ * or was reaped, changes nothing and is told so.
+ */
+export class JobRunStore {
+  private readonly query: Query;
+
+  constructor(private readonly database: SchedulerDatabase) {
+    this.query = queryOn(database.coordination);
+  }
+
+  /** @returns null when the run is no longer ours */
+  complete(run: OwnedRun): Promise<WrittenEnd | null> {
+    return this.write(run, null);
+  }
+
+  /**
+   * Ends an attempt. One that was to be cancelled, and has ended otherwise before it heard of that, is cancelled: it would
+   * start again. What is handed back wakes the others up.
+   * @returns null when the run is no longer ours
+   */
+  end(run: OwnedRun, ending: Ending): Promise<WrittenEnd | null> {
+    return this.write(run, ending);
+  }
+
+  /** How this very attempt has ended; null when it has not. A write whose answer was lost may have been accepted. */
+  async endOf(run: OwnedRun): Promise<WrittenEnd | null> {
+    const [ended] = await this.query<WrittenEnd>(
+      `select status, reason, pages, error
+       from   ${this.database.tables.jobRuns}
+       where  job_name = $1
+       and    fire_time = $2
+       and    status in ('done', 'fanned_out', 'failed', 'dead', 'queued', 'cancelled')
+       and    attempt = $3
+       and    claimed_by = $4`,
+      fenceOf(run),
+    );
+    return ended ?? null;
+  }
+
+  /**
+   * Hands back attempts that were claimed for this instance, and that it never heard of: they have not begun, so they don't
+   * count. What somebody else has made of them stays, and what a later claim of this instance has begun.
+   * @returns those that were
+   */
+  async handBack(claims: readonly UnheardClaim[], instanceId: string): Promise<UnheardClaim[]> {
+    const rows = await this.database.call<{ job_name: string; fire_time: Date; attempt: number; claim: number }>('job_run_hand_back_1', [
+      claims.map(({ jobName }) => jobName),
+      claims.map(({ fireTime }) => fireTime.toISOString()),
+      claims.map(({ attempt }) => attempt),
+      claims.map(({ claim }) => claim),
+      instanceId,
+    ]);
+    return rows.map(({ job_name, fire_time, attempt, claim }) => ({ jobName: job_name, fireTime: fire_time, attempt, claim }));
+  }
+
+  private async write(run: OwnedRun, ending: Ending | null): Promise<WrittenEnd | null> {
+    const [answer] = await writeEnds(this.database, [{ run, ending }], true);
+    return answer!.kind === 'written' ? answer!.end : null;
+  }
+}
+
+/** How one attempt ended. */
+export interface RunEnd {
+  readonly run: OwnedRun;
+  /** Null when it completed. */
+  readonly ending: Ending | null;
+}
+
+/** What became of one end of several. */
+export type EndAnswer =
+  | { readonly kind: 'written'; readonly end: WrittenEnd }
+  /** Somebody holds the row, or the run is no longer ours. To be written by itself, which tells. */
+  | { readonly kind: 'passed over' };
+
+/** Ends attempts, each behind its own fence: whose lease is over, or who was reaped, changes nothing. */
+export class RunEndsStore {
+  constructor(private readonly database: SchedulerDatabase) {}
+
+  /**
+   * A row that somebody else holds is passed over, so that it does not hold up the others; for that reason, too, two such
+   * statements never wait for each other crosswise.
+   * @returns an answer for each, in the order they were given
+   */
+  endAll(ends: readonly RunEnd[]): Promise<EndAnswer[]> {
+    return writeEnds(this.database, ends, false);
+  }
+}
+
+/** @param patient waits for rows that somebody holds: then what is passed over is no longer ours */
+export async function writeEnds(database: SchedulerDatabase, ends: readonly RunEnd[], patient: boolean): Promise<EndAnswer[]> {
+  if (ends.length === 0) return [];
+  const { instanceId } = ends[0]!.run;
+  const given = ends.map(({ run, ending }, place) => {
+    const { jobName, fireTime, attempt } = run;
+    return sparse({ place, jobName, fireTime, attempt, instanceId: run.instanceId === instanceId ? null : run.instanceId, ...ending });
+  });
+  const rows = await database.call<EndedRow>('job_run_end_1', [JSON.stringify(given), instanceId, patient]);
+  const found = new Map(rows.map((row) => [row.place, row]));
+  return ends.map((_, place) => answerOf(found.get(place)));
+}
+
+interface EndedRow {
+  readonly place: number;
+  readonly status: WrittenEnd['status'];
+  readonly reason: string | null;
+}
+
+function answerOf(row: EndedRow | undefined): EndAnswer {
+  return row ? { kind: 'written', end: { status: row.status, reason: row.reason } } : { kind: 'passed over' };
+}

@@ -1,0 +1,71 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { INSTANCE_ID } from '../options/tokens.js';
+import { LONGEST_TIMER_MS } from '../options/duration.js';
+import { runId } from '../options/run.js';
+import { SchedulerEvents } from '../observe/scheduler-events.js';
+import { Loop } from '../database/loop.js';
+import { monotonicNow } from '../database/clock.js';
+import { JobRunStore, type UnheardClaim } from './job-run.store.js';
+import { InFlightRuns } from './in-flight-runs.js';
+
+/** How soon it is looked again, in milliseconds: what was sent before the line broke may be carried out only later. */
+const LOOK_AGAIN_MS = 1_000;
+
+/** An attempt that this instance may own without knowing. */
+export interface PossibleClaim extends UnheardClaim {
+  readonly leaseMs: number;
+}
+
+/**
+ * Claims that were sent and never answered. Where the database has carried one out, this very instance owns a run that it
+ * does not start, and that nobody else may start for a lease. Such a run is handed back, and does not count as an attempt.
+ */
+@Injectable()
+export class LostClaims {
+  private readonly possible = new Map<string, PossibleClaim & { readonly until: number }>();
+  private readonly loop: Loop;
+
+  constructor(
+    private readonly store: JobRunStore,
+    private readonly runs: InFlightRuns,
+    private readonly events: SchedulerEvents,
+    @Inject(INSTANCE_ID) private readonly instanceId: string,
+  ) {
+    // What fails here fails the ticker, too, which tells.
+    this.loop = new Loop(() => this.handBack(), { maxSleepMs: LONGEST_TIMER_MS, maxRetryMs: LOOK_AGAIN_MS, onFailure: () => {} });
+  }
+
+  start(): void {
+    this.loop.start(LONGEST_TIMER_MS);
+  }
+
+  async stop(): Promise<void> {
+    await this.loop.stop();
+  }
+
+  /** Takes claims whose answer was lost just now. */
+  remember(claims: readonly PossibleClaim[]): void {
+    // After so long whoever claimed it has lost it, and the reaper has it.
+    for (const claim of claims) this.possible.set(idOf(claim), { ...claim, until: monotonicNow() + claim.leaseMs });
+    if (claims.length > 0) this.loop.wake();
+  }
+
+  /** Hands back what was carried out. @returns milliseconds until it looks again */
+  async handBack(): Promise<number> {
+    const now = monotonicNow();
+    for (const [id, claim] of this.possible) {
+      if (claim.until <= now || this.runs.get(runId(claim), claim.attempt)) this.possible.delete(id);
+    }
+    if (this.possible.size === 0) return Infinity;
+    for (const handedBack of await this.store.handBack([...this.possible.values()], this.instanceId)) {
+      const { jobName, fireTime, attempt } = handedBack;
+      this.possible.delete(idOf(handedBack));
+      this.events.emit({ type: 'run.released', jobName, fireTime, attempt });
+    }
+    return this.possible.size === 0 ? Infinity : LOOK_AGAIN_MS;
+  }
+}
+
+function idOf(claim: UnheardClaim): string {
+  return `${runId(claim)}#${claim.attempt} by ${claim.claim}`;
+}

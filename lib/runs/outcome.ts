@@ -1,0 +1,137 @@
+import { GiveUp, RetryLater } from '../errors/run.errors.js';
+import { describeError, type StoredError } from '../errors/stored-error.js';
+import { parseDuration } from '../options/duration.js';
+import type { Backoff, JobPolicies, RetryableFunction } from '../options/job-definition.js';
+
+/** What an attempt failed with, and what it asks for. */
+export interface Failure {
+  readonly error: StoredError;
+  readonly wish: Wish;
+  /** What `retryable` threw, when it did. */
+  readonly complaint?: StoredError;
+}
+
+/** What is to become of the run, as far as the error says. */
+export type Wish =
+  /** Another attempt after the backoff, if there is one left. */
+  | { readonly kind: 'retry' }
+  /** Another attempt in so many milliseconds, if there is one left. */
+  | { readonly kind: 'later'; readonly inMs: number }
+  /** No other attempt. */
+  | { readonly kind: 'end'; readonly reason: string };
+
+/**
+ * Reads what a handler threw.
+ * @param now milliseconds, by the clock that attempts are due by
+ */
+export function readFailure(thrown: unknown, retryable: RetryableFunction | null, now: number): Failure {
+  const error = describeError(thrown);
+  if (isA(thrown, GiveUp)) return { error, wish: { kind: 'end', reason: `gave up: ${error.message}` } };
+  if (isA(thrown, RetryLater)) return { error, wish: { kind: 'later', inMs: untilTime(thrown.at, now) } };
+  if (!retryable) return { error, wish: { kind: 'retry' } };
+  try {
+    if (judged(retryable(thrown)) === false) return { error, wish: { kind: 'end', reason: 'not retryable' } };
+    return { error, wish: { kind: 'retry' } };
+  } catch (complaint) {
+    return { error, wish: { kind: 'retry' }, complaint: describeError(complaint) };
+  }
+}
+
+/** Whether a handler says itself what is to become of its run. */
+export function isVerdict(thrown: unknown): boolean {
+  return isA(thrown, GiveUp) || isA(thrown, RetryLater);
+}
+
+/** A proxy may throw at every question, even at `instanceof`. */
+function isA<T>(thrown: unknown, type: abstract new (...args: never[]) => T): thrown is T {
+  try {
+    return thrown instanceof type;
+  } catch {
+    return false;
+  }
+}
+
+function untilTime(at: RetryLater['at'], now: number): number {
+  return at instanceof Date ? at.getTime() - now : (parseDuration(at) ?? 0);
+}
+
+/** The answer of an application's function. A promise is none, and what it rejects with must not end the process. */
+export function judged<T>(answer: T): T {
+  if (!(answer instanceof Promise)) return answer;
+  answer.catch(() => {});
+  throw new TypeError('expected an answer at once, got a promise');
+}
+
+/** What becomes of a run whose attempt failed. */
+export type RetryDecision = { readonly retry: true; readonly delayMs: number } | { readonly retry: false; readonly reason: string };
+
+/** The longest wait that code may ask for: ten years, far inside what a timestamp holds. */
+const LONGEST_BACKOFF_MS = 10 * 365 * 86_400_000;
+
+/**
+ * Decides whether a failed attempt is followed by another.
+ * @param wish what the error asks for
+ * @param counted attempts that count so far, the failed one included: hand-overs of stopping instances do not
+ * @param random 0 to 1, for the jitter of a growing backoff
+ */
+export function decideRetry(policy: { maxAttempts: number; backoff: Backoff }, wish: Wish, counted: number, random: number): RetryDecision {
+  if (wish.kind === 'end') return { retry: false, reason: wish.reason };
+  if (counted >= policy.maxAttempts) return { retry: false, reason: 'attempts used up' };
+  return { retry: true, delayMs: wish.kind === 'later' ? bounded(wish.inMs) : backoffMs(policy.backoff, counted, random) };
+}
+
+function backoffMs(backoff: Backoff, failedAttempts: number, random: number): number {
+  switch (backoff.kind) {
+    case 'fixed':
+      return backoff.delayMs;
+    case 'exponential': {
+      const grown = Math.min(backoff.maxMs, backoff.delayMs * 2 ** (failedAttempts - 1));
+      return Math.round(grown * (1 + 0.2 * random));
+    }
+    case 'function':
+      return bounded(judged(backoff.delay(failedAttempts)));
+  }
+}
+
+function bounded(askedMs: number): number {
+  return Number.isFinite(askedMs) ? Math.min(LONGEST_BACKOFF_MS, Math.max(0, Math.round(askedMs))) : 0;
+}
+
+/** How a handler ended. */
+export type HandlerEnd =
+  | { readonly kind: 'returned' }
+  | ({ readonly kind: 'failed' } & Failure)
+  /** It returned or threw after its signal was aborted because the application stops. */
+  | { readonly kind: 'stopped' }
+  /** It returned or threw after its run was cancelled. */
+  | { readonly kind: 'cancelled'; readonly reason: string };
+
+/** What is written about the attempt. */
+export type Outcome =
+  | { readonly kind: 'done' }
+  | { readonly kind: 'retry'; readonly error: StoredError; readonly delayMs: number }
+  | { readonly kind: 'dead'; readonly error: StoredError; readonly reason: string }
+  /** Handed back: another instance starts it at once, and the attempt does not count. @param reason what its handler says */
+  | { readonly kind: 'released'; readonly reason?: string }
+  | { readonly kind: 'cancelled'; readonly reason: string };
+
+/**
+ * Decides what becomes of a run whose handler has ended.
+ * @param counted attempts that count so far, this one included
+ * @param random 0 to 1, for the backoff's jitter
+ */
+export function decideOutcome(end: HandlerEnd, policies: Pick<JobPolicies, 'maxAttempts' | 'backoff'>, counted: number, random: number): Outcome {
+  switch (end.kind) {
+    case 'returned':
+      return { kind: 'done' };
+    case 'stopped':
+      return { kind: 'released' };
+    case 'cancelled':
+      return { kind: 'cancelled', reason: end.reason };
+    case 'failed': {
+      const { error, wish } = end;
+      const decision = decideRetry(policies, wish, counted, random);
+      return decision.retry ? { kind: 'retry', error, delayMs: decision.delayMs } : { kind: 'dead', error, reason: decision.reason };
+    }
+  }
+}

@@ -1,0 +1,129 @@
+import { Injectable } from '@nestjs/common';
+import { KnownJobs } from '../jobs/known-jobs.js';
+import type { JobDefinition } from '../options/job-definition.js';
+import { runId } from '../options/run.js';
+import { loopListener } from '../observe/scheduler-events.js';
+import { SchedulerEvents } from '../observe/scheduler-events.js';
+import { RefusedData } from './refused-data.js';
+import { tellReaped } from './tell-reaped.js';
+import { DatabaseTime } from '../database/clock.js';
+import { Loop } from '../database/loop.js';
+import { monotonicNow } from '../database/clock.js';
+import { PollPace } from '../jobs/poll-pace.js';
+import { Timelines } from '../jobs/timelines.js';
+import { UnregisteredJobs } from '../jobs/unregistered-jobs.service.js';
+import { WaitingRuns } from './waiting-runs.service.js';
+import { ReaperStore, type ReaperOutlook } from './reaper.store.js';
+
+const REAP_AT_ONCE = 100;
+
+/** How soon a run is looked at again that could not be taken: its row is held, another run of its job is in the way, or there is no room. */
+const LOOK_AGAIN_MS = 500;
+
+/**
+ * Makes the runs of dead instances claimable, and starts runs that wait: orphaned, failed, released, caught up or
+ * backfilled. Sleeps until the earliest lease ends or attempt is due.
+ */
+@Injectable()
+export class ReaperService {
+  private readonly loop: Loop;
+  private readonly refused: RefusedData;
+  private leftWaiting = false;
+  private tellOfRuns: () => void = () => {};
+
+  constructor(
+    private readonly jobs: KnownJobs,
+    private readonly store: ReaperStore,
+    private readonly waiting: WaitingRuns,
+    private readonly unregistered: UnregisteredJobs,
+    private readonly timelines: Timelines,
+    private readonly pace: PollPace,
+    private readonly time: DatabaseTime,
+    private readonly events: SchedulerEvents,
+  ) {
+    this.refused = new RefusedData(events);
+    this.loop = new Loop(() => this.reap(), {
+      maxSleepMs: pace.longestMs,
+      ...loopListener(events, 'reaper'),
+    });
+  }
+
+  start(): void {
+    this.loop.start();
+  }
+
+  async stop(): Promise<void> {
+    await this.loop.stop();
+  }
+
+  wake(): void {
+    this.loop.wake();
+  }
+
+  /** A run of this instance has ended: there is room, or what was in the way is gone. */
+  runEnded(): void {
+    if (this.leftWaiting) this.loop.wake();
+  }
+
+  /** Another job may be due next, or nobody wakes this instance up any more: it may not sleep on for as long as it was to. */
+  lookAtNextPoll(): void {
+    this.loop.wakeWithin(this.pace.usualMs);
+  }
+
+  /** @param tell called whenever a look has found runs under way, of whichever instance */
+  whenRunsAreSeen(tell: () => void): void {
+    this.tellOfRuns = tell;
+  }
+
+  /** A run waits this many milliseconds for its next attempt. */
+  wakeWithin(millis: number): void {
+    this.loop.wakeWithin(millis);
+  }
+
+  /** One pass. @returns milliseconds until something is open */
+  async reap(): Promise<number> {
+    const names = this.known.map(({ name }) => name);
+    const sentAt = monotonicNow();
+    const outlook = await this.store.outlook(names);
+    this.time.observe(outlook.databaseNow, sentAt);
+    if (outlook.nextExpiry) this.tellOfRuns();
+    const untilExpiry = until(outlook.nextExpiry, outlook.databaseNow);
+    const untilAttempt = until(outlook.nextAttempt, outlook.databaseNow);
+    const expired = untilExpiry <= 0;
+    if (expired) await this.reapExpired();
+    if (outlook.removedWait) await this.cancelRemoved();
+    if (outlook.strays) await this.unregistered.reapStrays();
+    this.leftWaiting = expired || untilAttempt <= 0;
+    if (!this.leftWaiting) return Math.min(untilExpiry, untilAttempt, this.untilNextLook(outlook));
+    return (await this.waiting.start()) > 0 ? 0 : LOOK_AGAIN_MS;
+  }
+
+  /**
+   * A lease that ends was given at least its length before: while runs go on or begin, a look within each shortest lease sees
+   * every one in time, and what others started and may wait for its next attempt soon. What begins without being due, because
+   * somebody asks for it, is told.
+   */
+  private untilNextLook({ nextExpiry, nextAttempt, strays }: ReaperOutlook): number {
+    const soon = Math.min(this.pace.usualMs, ...this.known.map(({ leaseMs }) => leaseMs));
+    if (nextExpiry || nextAttempt || strays) return soon;
+    const untilDue = Math.max(0, this.timelines.nextDueAt - this.time.now());
+    return Math.max(soon, Math.min(this.pace.idleMs, untilDue + soon));
+  }
+
+  private async reapExpired(): Promise<void> {
+    const reaped = await this.store.reap(this.known, REAP_AT_ONCE, (run) => this.refused.tell('reap', runId(run), run, run.problem));
+    reaped.forEach((run) => tellReaped(this.events, run));
+  }
+
+  private async cancelRemoved(): Promise<void> {
+    for (const run of await this.store.cancelRemoved(REAP_AT_ONCE)) this.events.emit({ type: 'run.cancelled', ...run });
+  }
+
+  private get known(): JobDefinition[] {
+    return this.jobs.runnable().map(({ definition }) => definition);
+  }
+}
+
+function until(instant: Date | null, now: Date): number {
+  return instant === null ? Infinity : instant.getTime() - now.getTime();
+}

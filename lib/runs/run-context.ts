@@ -1,0 +1,77 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { Injectable } from '@nestjs/common';
+import type { CronRun } from './cron-run.js';
+import { AfterRunError } from '../errors/run.errors.js';
+import { OutsideRunError } from '../errors/job.errors.js';
+import { inCleanContext } from '../database/clean-context.js';
+import type { ReceiptKey } from '../receipts/receipt.store.js';
+import type { InFlightRun } from './in-flight-runs.js';
+
+/** A transaction that code is inside of. */
+export interface OpenTransaction {
+  /** As it is written in code. */
+  readonly name: string;
+  /** What its statements go through: the manager's query runner. */
+  readonly connection: unknown;
+  /** Of the receipt it is for; null for none. */
+  readonly key: ReceiptKey | null;
+  readonly around: OpenTransaction | undefined;
+}
+
+/** Which run the code that asks belongs to, without passing it along. */
+@Injectable()
+export class RunContext {
+  private readonly storage = new AsyncLocalStorage<InFlightRun>();
+  private readonly transactions = new AsyncLocalStorage<OpenTransaction>();
+  private readonly given = new WeakMap<CronRun, InFlightRun>();
+
+  /** Everything the handler awaits belongs to the run, and so does what is given its `CronRun` later. */
+  enter<Result>(run: InFlightRun, cronRun: CronRun, handler: (cronRun: CronRun) => Promise<Result>): Promise<Result> {
+    this.given.set(cronRun, run);
+    return inCleanContext(() => this.storage.run(run, () => handler(cronRun)));
+  }
+
+  /** The run whose handler was given this. */
+  runOf(cronRun: CronRun): InFlightRun | undefined {
+    return this.given.get(cronRun);
+  }
+
+  /** The run whose handler is under way here; undefined outside of one. */
+  get current(): InFlightRun | undefined {
+    const run = this.storage.getStore();
+    return run?.ended ? undefined : run;
+  }
+
+  /** The transaction that the code here is inside of; undefined outside of one. */
+  get transaction(): OpenTransaction | undefined {
+    return this.transactions.getStore();
+  }
+
+  /** What the work calls knows which transaction is around it. */
+  inTransaction<Result>(transaction: Omit<OpenTransaction, 'around'>, work: () => Result): Result {
+    return this.transactions.run({ ...transaction, around: this.transaction }, work);
+  }
+
+  /**
+   * @param what who asks, for the error's sentence
+   * @throws OutsideRunError, AfterRunError
+   */
+  require(what: string): InFlightRun {
+    const run = this.storage.getStore();
+    if (!run) throw new OutsideRunError(what);
+    return requireNotEnded(what, run);
+  }
+}
+
+/** @throws AfterRunError, LeaseLostError */
+export function requireUnderWay(what: string, run: InFlightRun): void {
+  requireNotEnded(what, run);
+  if (run.leaseLost) throw run.leaseLost;
+}
+
+function requireNotEnded(what: string, run: InFlightRun): InFlightRun {
+  if (run.ended) throw new AfterRunError(what, run.owned);
+  if (run.settled && run.handedOver) throw new AfterRunError(what, run.owned, 'release');
+  if (run.settled || run.completing) throw new AfterRunError(what, run.owned, 'completion');
+  return run;
+}

@@ -1,0 +1,94 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { KnownJobs } from '../jobs/known-jobs.js';
+import { SCHEDULER_OPTIONS } from '../options/tokens.js';
+import { backlogRoom } from '../catch-up/backlog-room.js';
+import type { JobDefinition } from '../options/job-definition.js';
+import { ClaimService, type Candidate } from './claim.service.js';
+import { ExecutorService } from './executor.service.js';
+import { InFlightRuns } from './in-flight-runs.js';
+import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
+import { DatabaseTime } from '../database/clock.js';
+import { ContestedPlaces, contestedBy, isBacklog, isOlder, placesOf } from './contested-places.js';
+import { Timelines } from '../jobs/timelines.js';
+import { ReaperStore, type StartableRun } from './reaper.store.js';
+
+/**
+ * Starts runs that wait for their turn. A backlog (what is caught up, what a backfill queued) never takes the last slots of
+ * an instance, and a backfill gives way to what comes due: they are the live occurrences'.
+ */
+@Injectable()
+export class WaitingRuns {
+  private readonly places = new ContestedPlaces();
+
+  constructor(
+    @Inject(SCHEDULER_OPTIONS) private readonly options: ResolvedSchedulerOptions,
+    private readonly jobs: KnownJobs,
+    private readonly store: ReaperStore,
+    private readonly claims: ClaimService,
+    private readonly executor: ExecutorService,
+    private readonly runs: InFlightRuns,
+    private readonly timelines: Timelines,
+    private readonly time: DatabaseTime,
+  ) {}
+
+  /** @returns how many were started */
+  async start(): Promise<number> {
+    return this.startThose(this.startable());
+  }
+
+  /**
+   * Starts what has waited longer than these for a place that both want: in a concurrency group, or among the runs that a job
+   * allows beside each other. Where more comes due than there are places, what waits would never have one else.
+   */
+  async startBefore(due: readonly Candidate[]): Promise<void> {
+    const contested = contestedBy(due);
+    if (contested.size === 0) return;
+    const jobs = new Map([...this.startable()].filter(([, job]) => contested.has(placesOf(job) ?? '')));
+    await this.startThose(jobs, (run, job) => isOlder(run, job, contested));
+  }
+
+  private async startThose(jobs: ReadonlyMap<string, JobDefinition>, isNext: (run: StartableRun, job: JobDefinition) => boolean = () => true): Promise<number> {
+    const slots = this.options.maxConcurrentRuns;
+    const room = slots - this.runs.taken;
+    if (room <= 0 || jobs.size === 0) return 0;
+    const { nextDueAt } = this.timelines;
+    const slotNeededAt = slots === 1 ? instant(nextDueAt) : null;
+    const found = await this.store.waiting(
+      [...jobs.values()].map((job) => ({ ...job, nextDueAt: this.nextDueOf(job), backlogStartedAt: instant(this.places.backlogStartedAt(job) ?? Infinity) })),
+      room,
+      slotNeededAt,
+    );
+    const waiting = found.filter((run) => isNext(run, jobs.get(run.jobName)!));
+    const backlog = backlogRoom(slots, this.runs.taken, nextDueAt - this.time.now());
+    // Live ones come first: what is behind them has the room that they leave.
+    const fitting = waiting.slice(0, Math.max(0, slots - this.runs.taken)).filter((run, index) => !isBacklog(run) || index < backlog);
+    return this.runs.reserving(fitting.length, async () => {
+      const owned = await this.claims.claimWaiting(
+        fitting.map((run) => ({ ...run, placeNeededAt: this.placeNeededAt(run, jobs.get(run.jobName)!, slotNeededAt) })),
+        jobs,
+      );
+      this.executor.start(owned);
+      this.places.started(owned.map(({ jobName, trigger }) => ({ job: jobs.get(jobName)!, trigger })), this.time.now());
+      return owned.length;
+    });
+  }
+
+  private startable(): Map<string, JobDefinition> {
+    const known = this.jobs.runnable().map(({ definition }) => definition);
+    return new Map(known.filter((job) => !this.runs.lingers(job)).map((job) => [job.name, job]));
+  }
+
+  private placeNeededAt({ beside }: StartableRun, job: JobDefinition, slotNeededAt: Date | null): Date | null {
+    const nextDue = beside || job.overlap === 'allow' ? null : this.nextDueOf(job);
+    return instant(Math.min(nextDue?.getTime() ?? Infinity, slotNeededAt?.getTime() ?? Infinity));
+  }
+
+  private nextDueOf({ name }: JobDefinition): Date | null {
+    return instant(this.timelines.get(name)?.dueAt ?? Infinity);
+  }
+}
+
+function instant(millis: number): Date | null {
+  return millis === Infinity ? null : new Date(millis);
+}
+
