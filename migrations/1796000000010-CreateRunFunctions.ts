@@ -97,13 +97,13 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
                          and    live.trigger <> 'backfill'
                          and    @schema.run_waits_1(live.status)
                          and    live.next_attempt_at <= clock_timestamp() + estimate.longest))
-               from  (select least(coalesce(max(took.finished_at - took.started_at), interval '0'), interval '1 year') * 1.2
-                               + interval '100 milliseconds' as longest
-                      from  (select own.started_at, own.finished_at
+               from  (select least(coalesce(max(took.seconds), 0), 31536000) * interval '1.2 seconds' + interval '100 milliseconds' as longest
+                      -- In seconds: the interval between two instants may be out of its range, which would fail the look for all jobs.
+                      from  (select (extract(epoch from own.finished_at) - extract(epoch from own.started_at))::float8 as seconds
                              from   @schema.job_runs own
                              where  own.backfill_id = its_backfill
                              union  all
-                             (select recent.started_at, recent.finished_at
+                             (select (extract(epoch from recent.finished_at) - extract(epoch from recent.started_at))::float8
                               from   @schema.job_runs recent
                               where  recent.job_name = its_job
                               and    recent.status = 'done'

@@ -21,6 +21,7 @@ describe('an event that is an alert', () => {
     [{ type: 'lease.lost', ...RUN, cause: 'expired' }, 'lease.lost', 'warning', /lost its lease/],
     [{ type: 'run.missed', jobName: 'export', queued: [], recorded: 3, heldBack: 1, from: FIRE_TIME, until: AT }, 'run.missed', 'warning', /missed occurrences/],
     [{ type: 'job.overdue', jobName: 'export', lastSuccessAt: FIRE_TIME, expectedWithinMs: 3_600_000 }, 'job.overdue', 'critical', /overdue: no run was done within 1h; the last/],
+    [{ type: 'data.refused', jobName: 'export', fireTime: new Date(0), step: 'claim', error: { name: 'E', message: 'm', stack: null } }, 'data.refused', 'critical', /refuses its data/],
     [{ type: 'job.unreadable', jobName: 'export', problem: 'p' }, 'job.unreadable', 'critical', /cannot read/],
     [{ type: 'job.unregistered', jobs: [{ jobName: 'export', perhapsNow: null, missingHandler: null }] }, 'job.unregistered', 'warning', /No live instance declares export/],
     [{ type: 'jobs.shared', application: 'shop', other: 'billing', jobs: ['a', 'b'], handlers: [] }, 'jobs.shared', 'warning', /application "billing" has the jobs a and b, too/],

@@ -49,6 +49,11 @@ describe('trap 18: the end of an attempt', () => {
     expect(told.length).toBeLessThan(5);
   });
 
+  it('that the database refuses again and again for its data is given up at once: its lease runs out', async () => {
+    const refused = Object.assign(new Error('no'), { code: '22P05' });
+    expect(await complete({ complete: answers(refused) })).toEqual(['loop.failed', 'data.refused', 'run.refused']);
+  });
+
   it('that failed together with others does not come back together with them', async () => {
     const random = jest.spyOn(Math, 'random');
     const told = await complete({ complete: answers(new Error('gone'), new Error('gone'), DONE) });
