@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import type { OwnedRun } from '../../lib/domain/runs/run.js';
-import { EndWriter } from '../../lib/execution/end-writer.js';
-import type { Ending } from '../../lib/store/runs/job-run.store.js';
+import type { OwnedRun } from '../../lib/options/run.js';
+import { EndWriter } from '../../lib/runs/end-writer.js';
+import type { Ending } from '../../lib/runs/job-run.store.js';
 import { aDue } from '../support/due.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 
