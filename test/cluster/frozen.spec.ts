@@ -85,7 +85,7 @@ describe('a replica that is frozen past its leases, replaced and thawed', () => 
     );
     await heir.event('run.claimed', { ...at, attempt: 2 });
     await eventually('the new attempt to wait for the receipt of the former', async () => {
-      const waiting = await cluster.database.query(`select from pg_stat_activity where wait_event_type = 'Lock' and query like '%receipts_begin%'`);
+      const waiting = await cluster.database.query(`select from pg_stat_activity where wait_event_type = 'Lock' and query like '%receipt_begin%'`);
       return waiting.length === 1;
     });
     // Its heartbeat is alive, and refused.
