@@ -87,6 +87,15 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
       raise exception 'nestjs-distributed-cron: the run is no longer ours' using errcode = 'NDC01';
     end $$`,
 
+    // What an effect returned, JSON in UTF-8 in base64, as it is kept: null when this database can't hold it, for its encoding lacks a
+    // character of it, or it is nested too deeply. The effect has happened all the same.
+    `create or replace function @schema.receipt_result_1(its_result text) returns jsonb language plpgsql as $$
+    begin
+      return convert_from(decode(its_result, 'base64'), 'UTF8')::jsonb;
+    exception when data_exception or program_limit_exceeded then
+      return null;
+    end $$`,
+
     // Writes the receipt unless it is there. 'opened': it was not. 'there': with the result that it keeps, as JSON. 'external': it is
     // one of a call.
     `create or replace function @schema.receipt_write_1(
@@ -213,7 +222,7 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
     language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
     begin
       update receipts
-      set    result = its_result::jsonb
+      set    result = receipt_result_1(its_result)
       where  job_name = its_job
       and    fire_time = its_fire_time
       and    entity = its_entity
@@ -325,7 +334,7 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
       perform commit_durably_1();
       update receipts
       set    state = 'done',
-             result = its_result::jsonb,
+             result = receipt_result_1(its_result),
              error = null,
              closed_at = clock_timestamp()
       where  job_name = its_job
@@ -445,7 +454,7 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
       resolved as (
         update receipts receipt
         set    state = its_state,
-               result = its_answer::jsonb,
+               result = receipt_result_1(its_answer),
                closed_at = clock_timestamp(),
                resolved_by = its_actor,
                resolved_reason = its_reason
@@ -550,13 +559,6 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
       perform refuse_1();
     end $$`,
 
-    // The role may end that session, as pg_terminate_backend judges it: where it may not, the call would fail.
-    `create or replace function @schema.session_may_be_ended_1(its_role oid) returns boolean language sql stable as $$
-      select (pg_has_role(its_role, 'usage') or pg_has_role('pg_signal_backend', 'usage'))
-      and    (not exists (select from pg_roles owner where owner.oid = its_role and owner.rolsuper)
-              or exists (select from pg_roles me where me.rolname = current_user and me.rolsuper))
-    $$`,
-
     // Ends the transaction in which an attempt of a page, or a run, still holds a receipt. Returns how many were ended.
     `create or replace function @schema.receipt_transactions_end_1(its_job text, its_fire_time timestamptz, its_attempt integer, its_page text) returns integer
     language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
@@ -566,7 +568,7 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
       select count(pg_terminate_backend(held.pid))
       into   ended
       from   pg_locks held
-      join   pg_stat_activity backend on backend.pid = held.pid and session_may_be_ended_1(backend.usesysid)
+      join   pg_stat_activity backend on backend.pid = held.pid and may_end_sessions_of_1(backend.usesysid)
       where  held.locktype = 'advisory'
       and    held.objsubid = 1
       and    held.granted
@@ -577,7 +579,6 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
   ],
   down: [
     `drop function if exists @schema.receipt_transactions_end_1`,
-    `drop function if exists @schema.session_may_be_ended_1`,
     `drop function if exists @schema.run_step_end_1`,
     `drop function if exists @schema.run_checkpoint_1`,
     `drop function if exists @schema.run_step_begin_1`,
@@ -597,6 +598,7 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
     `drop function if exists @schema.receipt_begin_all_1`,
     `drop function if exists @schema.receipt_begin_1`,
     `drop function if exists @schema.receipt_write_1`,
+    `drop function if exists @schema.receipt_result_1`,
     `drop function if exists @schema.refuse_1`,
     `drop function if exists @schema.receipt_may_end_1`,
     `drop function if exists @schema.receipt_may_begin_1`,

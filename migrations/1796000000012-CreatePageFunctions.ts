@@ -90,14 +90,16 @@ export const createPageFunctions = migration('CreatePageFunctions1796000000012',
       return pages_end_run_1(its_job, its_fire_time);
     end $$`,
 
-    // Writes the pages that are not there, if the run is its attempt's still: whoever takes it over waits for the end of this. Returns
-    // how many were new; null when the run is another's.
+    // Writes the pages that are not there, if the run is its attempt's still. Behind the lock, for the tick may end meanwhile (the answer
+    // to this was lost): the end counts all of its pages, or this finds it ended. Returns how many were new; null when the run is
+    // no longer the attempt's.
     `create or replace function @schema.pages_publish_1(
       its_job text, its_fire_time timestamptz, its_attempt integer, its_instance text, its_pages text[], its_data text[]) returns integer
     language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
     declare
       added integer;
     begin
+      perform pages_lock_1(its_job, its_fire_time);
       if not receipt_may_end_1(its_job, its_fire_time, its_attempt, its_instance, null) then
         return null;
       end if;

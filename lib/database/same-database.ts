@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { type Queryable, queryOn } from './query.js';
+import { queryOn, type Queryable } from './query.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 import { inTransaction } from './transaction.js';
 
@@ -21,14 +21,15 @@ export async function problemWithDatabase(scheduler: SchedulerDatabase, target: 
   const { tables } = scheduler;
   const lock = randomBytes(8).readBigInt64BE().toString();
   return inTransaction(scheduler.coordination, async (own) => {
-    const [{ schema, receipts, runs }] = (await own(
+    const [{ schema, receipts, runs, pages }] = (await own(
       `select set_config('idle_in_transaction_session_timeout', $2, true),
               pg_advisory_xact_lock($1::bigint),
               $3::regclass::oid::text as receipts,
               $4::regclass::oid::text as runs,
+              $5::regclass::oid::text as pages,
               (select relnamespace::text from pg_class where oid = $3::regclass) as schema`,
-      [lock, String(MOST_IDLE_MS), tables.receipts, tables.jobRuns],
-    )) as [{ schema: string; receipts: string; runs: string }];
+      [lock, String(MOST_IDLE_MS), tables.receipts, tables.jobRuns, tables.jobPages],
+    )) as [{ schema: string; receipts: string; runs: string; pages: string }];
     const [theirs] = await queryOn(target)<Theirs>(
       `select exists (select
                       from   pg_locks
@@ -43,29 +44,25 @@ export async function problemWithDatabase(scheduler: SchedulerDatabase, target: 
               and has_table_privilege($3::oid, 'insert')
               and has_table_privilege($3::oid, 'update')
               and has_table_privilege($4::oid, 'select')
-              and has_any_column_privilege($4::oid, 'update') as usable`,
-      [lock, schema, receipts, runs],
+              and has_any_column_privilege($4::oid, 'update')
+              and has_table_privilege($5::oid, 'select')
+              and has_any_column_privilege($5::oid, 'update')
+              and not exists (select
+                              from   pg_proc
+                              where  pronamespace = $2::oid
+                              and    proname like 'receipt\\_%'
+                              and    not has_function_privilege(oid, 'execute')) as usable`,
+      [lock, schema, receipts, runs, pages],
     );
     if (!theirs!.same) return 'is not the database of the scheduler’s tables: receipt and effect could not be committed together. Give the data source of that database';
     if (!theirs!.usable) {
-      return `comes as role "${theirs!.role}", which may not write receipts: grant it usage on schema ${tables.schema}, and select, insert, update on ${tables.receipts} and ${tables.jobRuns}`;
+      return `comes as role "${theirs!.role}", which may not write receipts: grant it usage on schema ${tables.schema}, execute on its functions, and select, insert, update on ${tables.receipts}, ${tables.jobRuns} and ${tables.jobPages}`;
     }
-    const [end] = await own<{ may: boolean }>(`select ${mayEndSessionsOf('theirs.oid')} as may from pg_roles theirs where rolname = $1`, [theirs!.role]);
+    const [end] = await own<{ may: boolean }>(`select ${tables.qualify('may_end_sessions_of_1')}(theirs.oid) as may from pg_roles theirs where rolname = $1`, [theirs!.role]);
     if (end?.may) return null;
     return (
       `comes as role "${theirs!.role}", whose sessions the scheduler’s role may not end: a process frozen in its transaction would hold its run for ever. ` +
       `Let both use one role, or grant pg_signal_backend to the scheduler’s`
     );
   });
-}
-
-/**
- * SQL for whether the current role may end sessions of the role with that oid, as `pg_terminate_backend` judges it: it would
- * fail where it may not, and with it the pass that asked.
- * @param role a qualified column: it stands inside queries that have an `oid` of their own
- */
-export function mayEndSessionsOf(role: string): string {
-  const isSuperuser = (which: string) => `exists (select from pg_roles where ${which} and rolsuper)`;
-  return `((pg_has_role(${role}, 'usage') or pg_has_role('pg_signal_backend', 'usage'))
-          and (not ${isSuperuser(`pg_roles.oid = ${role}`)} or ${isSuperuser('pg_roles.rolname = current_user')}))`;
 }

@@ -9,8 +9,10 @@ import type { PagePolicies } from './page.js';
 import { DatabaseTime } from '../database/clock.js';
 import { insisting } from '../database/retry.js';
 import { monotonicNow } from '../database/clock.js';
+import { isRefusedData } from '../database/sql-state.js';
 import { PageAttemptStore, type EndedRun, type OwnedPage, type PageEnding, type WrittenPageEnd } from './page-attempt.store.js';
 import type { InFlightRun } from '../runs/in-flight-runs.js';
+import { plainEnding } from '../runs/plain-ending.js';
 
 
 /** How long a page's end is tried to be written, in milliseconds; after that the delivery is made again, and receipts hold. */
@@ -82,7 +84,16 @@ export class PageEndings {
 
   private persist(page: OwnedPage, ending: PageEnding): Promise<WrittenPageEnd | null> {
     const giveUpAt = monotonicNow() + PATIENCE_MS;
-    return insisting(() => this.store.end(page, ending), (_error, _failures, waitMs) => monotonicNow() + waitMs <= giveUpAt);
+    let accepted = ending;
+    return insisting(
+      () => this.store.end(page, accepted),
+      (error, _failures, waitMs) => {
+        // What the database does not accept is written in a form that it does; refused again, it would be for ever.
+        if (isRefusedData(error) && accepted !== ending) return false;
+        if (isRefusedData(error)) accepted = plainEnding(ending);
+        return monotonicNow() + waitMs <= giveUpAt;
+      },
+    );
   }
 
   private report({ jobName, fireTime, page, attempt }: OwnedPage, outcome: Outcome, durationMs: number, written: WrittenPageEnd | null): void {

@@ -42,7 +42,7 @@ export class PageStore {
   }
 
   /**
-   * Writes those that are not there, if the run is ours: whoever takes it over waits for the end of this.
+   * Writes those that are not there, if the run is ours; whoever ends it at the same moment waits for the end of this.
    * @returns how many were new; null when the run is no longer ours
    */
   async add(run: OwnedRun, pages: readonly NewPage[]): Promise<number | null> {

@@ -8,7 +8,7 @@ import { instant, knownAs, type Operator, readObject, readOperator, storable } f
 import { anything, expected, integer, type Rule, text } from '../options/option-rules.js';
 import type { OptionTable } from '../options/read-options.js';
 import type { RunKey, RunStatus } from '../options/run.js';
-import type { ReceiptKey } from '../receipts/receipt.store.js';
+import { type ReceiptKey, resultToKeep } from '../receipts/receipt.store.js';
 import type { Actor } from './dead-letters.service.js';
 
 /** Which calls in doubt are meant; what is left out is not asked for. */
@@ -137,7 +137,7 @@ export class InDoubtStore {
    * @param answer JSON of what the receiver answered; null for nothing
    */
   async resolve(which: InDoubtWhich, limit: number, as: 'done' | 'undone', answer: string | null, { by, reason }: Actor): Promise<ResolvedEffects> {
-    const values = [...parametersOf(which), limit, as, answer, by, reason];
+    const values = [...parametersOf(which), limit, as, resultToKeep(answer), by, reason];
     const [row] = await this.database.call<{ changed: [string, string, string, string][]; left_over: number }>('receipts_resolve_1', values);
     const effects = row!.changed.map(([jobName, fireTime, entity, effect]) => ({ jobName, fireTime: new Date(fireTime), entity, effect }));
     return { effects, left: row!.left_over };

@@ -3,7 +3,7 @@ import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { databaseTrouble } from '../errors/database-trouble.js';
 import type { InDoubtPolicy } from './external-effect.js';
-import { describeError, type StoredError } from '../errors/stored-error.js';
+import { describeError, plainError, type StoredError } from '../errors/stored-error.js';
 import { storableJson } from '../errors/stored-error.js';
 import { EffectNotDone } from '../errors/receipt.errors.js';
 import { LeaseLostError } from '../errors/run.errors.js';
@@ -13,6 +13,7 @@ import { SchedulerEvents } from '../observe/scheduler-events.js';
 import type { Slots } from '../database/collections.js';
 import { insisting } from '../database/retry.js';
 import { monotonicNow } from '../database/clock.js';
+import { isRefusedData } from '../database/sql-state.js';
 import { ExternalReceiptStore, type CallAnswer } from './external-receipt.store.js';
 import { PartitionStore } from '../database/partition.store.js';
 import type { ReceiptKey } from './receipt.store.js';
@@ -139,21 +140,25 @@ export class ExternalEffects {
   private async failed<Answer>(run: InFlightRun, key: ReceiptKey, { policy, notDone, slots }: CallPlan<Answer>, thrown: unknown): Promise<void> {
     const error = { ...describeError(thrown), stack: null };
     const isUndone = surely(thrown, notDone);
-    const written = this.persist<boolean>(run, slots, (manager) =>
-      isUndone ? this.store.takeBack(manager, run.owned, key, error) : this.store.doubt(manager, run.owned, key, error, policy),
-    );
+    const written = this.persist<boolean>(run, slots, (manager, wasRefused) => {
+      const told = wasRefused ? plainError(error) : error;
+      return isUndone ? this.store.takeBack(manager, run.owned, key, told) : this.store.doubt(manager, run.owned, key, told, policy);
+    });
     // What the call threw is what the handler is told. A receipt that stays open is in doubt by itself.
     if (await written.catch(() => false)) this.tellInDoubt(run, key, run.owned.attempt, error);
   }
 
   /**
-   * Writes what came of a call; tried again for as long as the lease holds, or it would be in doubt.
+   * Writes what came of a call; tried again for as long as the lease holds, or it would be in doubt. What the database refuses as it is
+   * gets one more try.
    */
-  private persist<Result>(run: InFlightRun, slots: Slots, write: (manager: EntityManager) => Promise<Result>): Promise<Result> {
-    const once = async () => onReceiptConnection(await this.database.receipts(), ({ manager }, bounded) => bounded(write(manager)));
+  private persist<Result>(run: InFlightRun, slots: Slots, write: (manager: EntityManager, wasRefused: boolean) => Promise<Result>): Promise<Result> {
+    let wasRefused = false;
+    const once = async () => onReceiptConnection(await this.database.receipts(), ({ manager }, bounded) => bounded(write(manager, wasRefused)));
     return insisting(() => slots.run(once), (error, failures, waitMs) => {
+      if (isRefusedData(error) && !wasRefused) return (wasRefused = true);
       this.events.emit({ type: 'loop.failed', loop: `receipt of ${run.id}`, error: describeError(error), failures, trouble: databaseTrouble(error) });
-      return !run.leaseLost && monotonicNow() + waitMs < run.leaseDeadline;
+      return !isRefusedData(error) && !run.leaseLost && monotonicNow() + waitMs < run.leaseDeadline;
     });
   }
 

@@ -4,7 +4,7 @@ import type { OwnedRun } from '../options/run.js';
 import type { StoredError } from '../errors/stored-error.js';
 import { fenceOf } from '../runs/job-run.store.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
-import { readKept, receiptFence } from './receipt.store.js';
+import { readKept, receiptFence, resultToKeep } from './receipt.store.js';
 import { callAlone } from '../database/transactions.js';
 import type { ReceiptKey } from './receipt.store.js';
 
@@ -68,7 +68,7 @@ export class ExternalReceiptStore {
       ...receiptFence(run),
       key.entity,
       key.effect,
-      result,
+      resultToKeep(result),
     ]);
     return verdict;
   }

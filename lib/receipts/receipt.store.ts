@@ -16,6 +16,11 @@ export function receiptFence(run: OwnedRun): [string, string, number, string, st
   return [...fenceOf(run), run.page ?? null];
 }
 
+/** How a result goes to the database: in a form that every encoding has. Whether it can be kept is decided there. */
+export function resultToKeep(json: string | null): string | null {
+  return json && Buffer.from(json).toString('base64');
+}
+
 /** @param kept what a receipt keeps, as JSON; null for nothing */
 export function readKept(kept: string | null): unknown {
   return kept === null ? undefined : (JSON.parse(kept) as unknown);
@@ -72,7 +77,7 @@ export class ReceiptStore {
    * @param result JSON, or null to keep none
    */
   closing(run: OwnedRun, key: ReceiptKey, result: string | null): Statement {
-    return this.database.tables.calling('receipt_end_1', [...receiptFence(run), key.entity, key.effect, result]);
+    return this.database.tables.calling('receipt_end_1', [...receiptFence(run), key.entity, key.effect, resultToKeep(result)]);
   }
 
   /** Sends `closing` alone. @returns false when the run is no longer ours: the transaction must be rolled back */
@@ -88,7 +93,7 @@ export class ReceiptStore {
 
   /** Keeps what the effect returned; nothing to do for null. */
   keeping({ jobName, fireTime }: RunKey, { entity, effect }: ReceiptKey, result: string | null): Statement[] {
-    return result === null ? [] : [this.database.tables.calling('receipt_keep_1', [jobName, fireTime.toISOString(), entity, effect, result])];
+    return result === null ? [] : [this.database.tables.calling('receipt_keep_1', [jobName, fireTime.toISOString(), entity, effect, resultToKeep(result)])];
   }
 }
 

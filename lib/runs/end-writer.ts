@@ -1,21 +1,15 @@
 import { Injectable } from '@nestjs/common';
 import { inCleanContext } from '../database/clean-context.js';
 import { isRefusedData } from '../database/sql-state.js';
-import { plainError, plainText } from '../errors/stored-error.js';
 import type { OwnedRun } from '../options/run.js';
 import { type EndAnswer, type Ending, JobRunStore, type RunEnd, RunEndsStore, type WrittenEnd } from './job-run.store.js';
+import { plainEnding } from './plain-ending.js';
 
 /** Each row of a group is locked until all of it is written. */
 const MOST_AT_ONCE = 200;
 
 /** An end waits no longer for others whose connection gives no answer, in milliseconds. */
 const SLOW_AFTER_MS = 500;
-
-/** Of a reason that was refused as it was, in characters. */
-const LONGEST_REASON = 500;
-
-/** A backoff that was refused as it was, in milliseconds: a hundred years. */
-const LONGEST_RETRY_MS = 100 * 365 * 86_400_000;
 
 /** The run is no longer ours. */
 interface Refused {
@@ -67,15 +61,6 @@ export class EndWriter {
 
 /** To be written by itself. */
 const PASSED_OVER: EndAnswer = { kind: 'passed over' };
-
-function plainEnding({ reason, error, retryInMs, ...ending }: Ending): Ending {
-  return {
-    ...ending,
-    reason: reason && plainText(reason, LONGEST_REASON),
-    error: error && plainError(error),
-    retryInMs: retryInMs && Math.min(retryInMs, LONGEST_RETRY_MS),
-  };
-}
 
 /** How a group commit behaves. */
 export interface GroupCommitOptions {

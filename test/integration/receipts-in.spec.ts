@@ -292,6 +292,12 @@ describe('what is no place for a receipt', () => {
         await expect(once()).rejects.toThrow(`comes as role "${role}", which may not write receipts: grant it usage on schema s`);
         await database.query(`grant usage on schema s to ${role}`);
         await database.query(`grant select, insert, update on s.receipts, s.job_runs to ${role}`);
+        // The receipts of pages hold their pages.
+        await expect(once()).rejects.toThrow('and "s"."job_pages"');
+        await database.query(`grant select, insert, update on s.job_pages to ${role}`);
+        await database.query('revoke execute on all functions in schema s from public');
+        await expect(once()).rejects.toThrow('execute on its functions');
+        await database.query(`grant execute on all functions in schema s to ${role}`);
         await expect(once()).rejects.toThrow(/whose sessions the scheduler’s role may not end.*grant pg_signal_backend/);
         await database.query(`grant pg_signal_backend to ${scheduler}`);
         expect(await once()).toEqual({ applied: true, result: 'a' });

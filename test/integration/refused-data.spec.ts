@@ -1,7 +1,19 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { Injectable } from '@nestjs/common';
+import { Injectable, Module } from '@nestjs/common';
 import type { TestingModule } from '@nestjs/testing';
-import { DistributedCron, SchedulerEvents, type EventOf, type SchedulerEvent } from '../../lib/index.js';
+import {
+  ClaimService,
+  DistributedCron,
+  DistributedCronPage,
+  FanOutService,
+  PAGE_QUEUE,
+  ReceiptService,
+  SchedulerEvents,
+  SchedulerService,
+  type EventOf,
+  type SchedulerEvent,
+} from '../../lib/index.js';
+import { InMemoryPageQueue } from '../../lib/testing/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { until } from '../support/until.js';
 import { closeApps, nextEvent, nextRun, startApp } from './support/apps.js';
@@ -135,5 +147,61 @@ describe('an end that the database refuses as it is', () => {
     await nextRun(app, 'quiet');
     await nextEvent(app, 'run.dead', ({ jobName, fireTime }) => jobName === 'loud' && fireTime > dead.fireTime);
     expect(failed).toEqual([]);
+  }, 60_000);
+
+  it('so are the answers and failures of effects: each happens once, and its run goes on', async () => {
+    const calls: string[] = [];
+    @Injectable()
+    class Paying {
+      constructor(private readonly receipts: ReceiptService) {}
+      @DistributedCron('0 0 1 1 *', { name: 'paying', maxAttempts: 1 })
+      async pay() {
+        await this.receipts.once('inside', () => {
+          calls.push('inside');
+          return 'done 💥';
+        });
+        const call = (effect: string, answer: () => string) =>
+          this.receipts.onceExternal('outside', () => (calls.push(effect), answer()), { effect, inDoubt: 'park' });
+        await call('answered', () => 'paid 💥');
+        await call('understood', () => 'bezahlt: ü');
+        await call('failed', () => {
+          throw new Error('declined 💥');
+        }).catch(() => undefined);
+      }
+    }
+    const app = await startApp({ url: url.href } as TestDatabase, { providers: [Paying] }, { pollInterval: '200ms' });
+    const done = nextRun(app, 'paying');
+    const { fireTime } = await app.get(SchedulerService).runNow('paying', { by: 'anna' });
+    await done;
+    expect(calls).toEqual(['inside', 'answered', 'understood', 'failed']);
+    const receipts = await app.get(ClaimService).receiptsOf({ jobName: 'paying', fireTime });
+    expect(receipts.map(({ effect, state, result, error }) => ({ effect, state, result, message: error?.message ?? null }))).toEqual([
+      { effect: 'default', state: 'done', result: null, message: null },
+      { effect: 'answered', state: 'done', result: null, message: null },
+      { effect: 'understood', state: 'done', result: 'bezahlt: ü', message: null },
+      { effect: 'failed', state: 'in_doubt', result: null, message: 'declined \\u{1f4a5}' },
+    ]);
+  }, 60_000);
+
+  it('so is the end of a page', async () => {
+    @Module({ providers: [{ provide: PAGE_QUEUE, useValue: new InMemoryPageQueue() }], exports: [PAGE_QUEUE] })
+    class Queue {}
+    @Injectable()
+    class Paged {
+      constructor(private readonly pages: FanOutService) {}
+      @DistributedCron('0 0 1 1 *', { name: 'paged' })
+      async publish() {
+        await this.pages.publish(['one']);
+      }
+      @DistributedCronPage('paged', { maxAttempts: 1 })
+      work() {
+        throw new Error('torn 💥');
+      }
+    }
+    const app = await startApp({ url: url.href } as TestDatabase, { imports: [Queue], providers: [Paged] }, { pollInterval: '200ms' });
+    const dead = nextEvent(app, 'page.dead');
+    await app.get(SchedulerService).runNow('paged', { by: 'anna' });
+    await dead;
+    expect(await app.get(SchedulerService).deadPages({ jobName: 'paged' })).toMatchObject({ pages: [{ error: { message: 'torn \\u{1f4a5}' } }] });
   }, 60_000);
 });

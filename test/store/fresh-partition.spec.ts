@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import pg from 'pg';
 import { eventually } from '../cluster/harness/eventually.js';
 import { aDue } from '../support/due.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
@@ -57,8 +58,31 @@ async function readThrough(): Promise<number> {
   return sum!.rows;
 }
 
-it('a partition that nobody has analyzed yet is not gone through', async () => {
+it('a backfill asks for its job’s last twenty runs, and not for all it has run in a partition that nobody has analyzed', async () => {
   await fill();
+  const [job] = names;
+  const client = new pg.Client({ connectionString: stores.test.url });
+  await client.connect();
+  const candidate = { jobName: job, fireTime: secondsAgo(5_000), attempt: 0, overlap: 'forbid', parallel: 1, leaseMs: 60_000, placeNeededAt: secondsAgo(-60) };
+  const calls = [
+    [`select * from job_run_waiting_1($1, 10, null)`, [{ name: job, overlap: 'forbid', parallel: 1, nextDueAt: secondsAgo(-60) }]],
+    [`select * from job_run_start_1($1, 'A', 1)`, [candidate]],
+  ] as const;
+  for (const [sql, given] of calls) {
+    await client.query('begin');
+    await client.query(
+      `insert into job_runs (job_name, fire_time, status, trigger, next_attempt_at, backfill_id) values ($1, $2, 'queued', 'backfill', now(), gen_random_uuid())`,
+      [job, secondsAgo(5_000)],
+    );
+    expect((await client.query(sql, [JSON.stringify(given)])).rows).toMatchObject([{ job_name: job, trigger: 'backfill' }]);
+    const { rows } = await client.query<{ read: number }>(`select sum(idx_tup_fetch)::integer as read from pg_stat_xact_user_tables where relname like 'job\\_runs\\_%'`);
+    expect(rows[0]!.read).toBeLessThan(200);
+    await client.query('rollback');
+  }
+  await client.end();
+});
+
+it('a partition that nobody has analyzed yet is not gone through', async () => {
   await workAt(500);
   await workAt(499);
   expect(await readThrough()).toBe(0);

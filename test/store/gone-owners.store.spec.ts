@@ -54,6 +54,25 @@ const goneRun = (lifeline: string, changes: Partial<GoneRun> = {}): GoneRun => (
 const row = async () => (await stores.test.query<{ lease_until: Date; reason: string | null; status: string }>('select lease_until, reason, status from job_runs'))[0]!;
 
 describe('a look at the others', () => {
+  it('tries no lock of instances that have been dead for long, though their rows stay for a day', async () => {
+    const session = new pg.Client({ connectionString: stores.test.url });
+    await session.connect();
+    sessions.push(session);
+    await stores.test.query(`update job_instances set lifeline = 7 where id = 'A'`);
+    await stores.test.query(
+      `insert into job_instances (id, jobs, handlers, alive_until, lifeline) select 'dead ' || n, '{}', '[]', now() - interval '1 hour', 100 + n from generate_series(1, 50) n`,
+    );
+    await session.query('begin');
+    await session.query(`select * from others_gone_1('B', 10)`);
+    const { rows } = await session.query(`select count(*)::integer as tried from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()`);
+    expect(rows).toEqual([{ tried: 1 }]);
+    await session.query('rollback');
+    await session.query('begin');
+    await session.query(`select * from job_run_take_over_1('{job}', $1, '{1}', '{A}', '{7}')`, [[secondsAgo(10)]]);
+    expect((await session.query(`select count(*)::integer as tried from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()`)).rows).toEqual([{ tried: 1 }]);
+    await session.query('rollback');
+  });
+
   it('finds nobody gone while the lifeline is held, and the run of whoever has let go', async () => {
     const lifeline = await connect();
     expect(await store.look('B')).toEqual({ run: true, gone: [] });

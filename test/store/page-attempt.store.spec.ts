@@ -1,9 +1,11 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import pg from 'pg';
 import { pageTicket } from '../../lib/fan-out/page.js';
 import type { OwnedRun } from '../../lib/options/run.js';
 import { FanOutStore } from '../../lib/fan-out/page.store.js';
 import { PageAttemptStore, type OwnedPage, type PageEnding } from '../../lib/fan-out/page-attempt.store.js';
 import { PageStore } from '../../lib/fan-out/page.store.js';
+import { eventually } from '../cluster/harness/eventually.js';
 import { aDue } from '../support/due.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 
@@ -170,4 +172,22 @@ describe('another occurrence of the job', () => {
     await attempts.end(await claim('a'), DONE);
     expect(await claimLater(group)).toMatchObject({ verdict: 'claimed' });
   });
+});
+
+it('pages whose publication commits only after the tick has ended are the run’s all the same, or not there', async () => {
+  const run = await claimRun();
+  const slow = new pg.Client({ connectionString: stores.test.url });
+  await slow.connect();
+  try {
+    await slow.query('begin');
+    // Its answer was lost, and the handler went on.
+    const published = await slow.query('select pages_publish_1($1, $2, 1, $3, $4, $5) as added', ['job', FIRE_TIME, 'A', ['a'], [null]]);
+    expect(published.rows).toEqual([{ added: 1 }]);
+    const ended = fanOuts.complete(run);
+    await Promise.race([ended, eventually('the end to wait', async () => (await stores.test.query('select from pg_locks where not granted')).length > 0)]);
+    await slow.query('commit');
+    expect(await ended).toMatchObject({ status: 'fanned_out', pages: 1 });
+  } finally {
+    await slow.end();
+  }
 });

@@ -53,3 +53,18 @@ it('of jobs that nobody knows, too, and of no other attempt', async () => {
   for (let tries = 0; tries < 100 && (await transactions()) > 1; tries++) await stores.test.query('select pg_sleep(0.02)');
   expect(await transactions()).toBe(1);
 });
+
+it('of a job that has no row and that nobody names, too, also while its row is held', async () => {
+  await stores.test.query('delete from job_runs');
+  await stores.claims.claimDue([aDue('stray', secondsAgo(60))], 'A');
+  await stores.test.query('delete from job_schedule');
+  const before = await transactions();
+  await frozenInside('stray');
+  // The receipt is about to be committed.
+  await clients.at(-1)!.query('select receipt_may_end_1($1, $2, 1, $3, null)', ['stray', secondsAgo(60), 'A']);
+  await stores.test.query(`update job_runs set lease_until = clock_timestamp() - interval '2 minutes'`);
+  expect(await stores.reaper.orphanRunsOf([])).toEqual([]);
+  for (let tries = 0; tries < 100 && (await transactions()) > before; tries++) await stores.test.query('select pg_sleep(0.02)');
+  expect(await transactions()).toBe(before);
+  expect(await stores.reaper.orphanRunsOf([])).toMatchObject([{ jobName: 'stray', status: 'orphaned' }]);
+});
