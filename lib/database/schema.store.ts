@@ -8,7 +8,7 @@ import { queryOn, type Queryable } from './query.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 import { ensureSchema } from '../../migrations/frozen.js';
 import { MIGRATIONS_TABLE } from './data-sources.js';
-import { postgresError } from './sql-state.js';
+import { isConflict, postgresError } from './sql-state.js';
 import { inTransaction, lockName } from './transaction.js';
 
 const TABLES = ['job_schedule', 'job_runs', 'receipts', 'receipt_secret', 'job_backfills', 'job_instances', 'job_actions', 'job_flags', 'job_alerts', 'job_pages'];
@@ -19,6 +19,12 @@ const COLUMNS = [['job_instances', 'application'], ['job_instances', 'zones']] a
 /** A start is busy: its event loop may stand still for longer than the server waits. */
 const MOST_TRIES = 5;
 
+/**
+ * How long a change of a table waits for transactions that have it, in milliseconds: behind it waits everybody else, and a handler
+ * may be long in its transaction. Shorter than any deadlock is looked for, so that it is the migration that yields.
+ */
+const LOCK_WITHIN_MS = 500;
+
 /** Creates the tables, or makes sure that somebody has. */
 export class SchemaStore {
   constructor(private readonly database: SchedulerDatabase) {}
@@ -27,6 +33,8 @@ export class SchemaStore {
    * Runs what is pending of the library's migrations. TypeORM lets two replicas that boot together both create the same
    * table, so everything happens in one transaction behind one lock: the first migrates, the others wait and find it done.
    * Where nothing is pending nobody takes the lock. Whoever stands still in the middle loses the transaction, and begins again.
+   * Replicas of a release before go on meanwhile.
+   * @throws what the server says when a transaction of theirs has a table for long: it passes with that
    */
   async migrate(): Promise<void> {
     for (let tries = 1; await this.isPending(); tries++) {
@@ -53,6 +61,7 @@ export class SchemaStore {
     await this.requireFit(coordination);
     await inTransaction(coordination, async (query, queryRunner) => {
       await lockName(query, `nestjs-distributed-cron:migrate:${tables.schema}`);
+      await query(`select set_config('lock_timeout', $1, true)`, [String(LOCK_WITHIN_MS)]);
       await ensureSchema(queryRunner, tables.schema);
       const executor = new MigrationExecutor(coordination, queryRunner);
       executor.transaction = 'none';
@@ -96,7 +105,7 @@ export class SchemaStore {
   }
 }
 
-/** The server has ended the transaction of a process that stood still, or the way to it broke. */
+/** The server has ended the transaction of a process that stood still, or that others were in the way of; or the way to it broke. */
 function isLostTransaction(error: unknown): boolean {
-  return error instanceof QueryRunnerAlreadyReleasedError || postgresError(error).code === '25P03' || databaseTrouble(error)?.kind === 'unreachable';
+  return isConflict(error) || error instanceof QueryRunnerAlreadyReleasedError || postgresError(error).code === '25P03' || databaseTrouble(error)?.kind === 'unreachable';
 }

@@ -3,9 +3,11 @@ import type { MigrationInterface } from 'typeorm';
 import { resolveSchedulerOptions } from '../../lib/options/resolve-options.js';
 import { monotonicNow } from '../../lib/database/clock.js';
 import { SchedulerDatabase } from '../../lib/database/scheduler-database.js';
+import { databaseTrouble } from '../../lib/errors/database-trouble.js';
 import { SchemaStore } from '../../lib/database/schema.store.js';
 import { schedulerMigrations, type MigrationClass } from '../../migrations/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
+import { until } from '../support/until.js';
 
 let test: TestDatabase;
 let open: SchedulerDatabase[];
@@ -62,5 +64,30 @@ describe('a replica that finds nothing to migrate', () => {
     await (await replica(schedulerMigrations)).migrate();
     await runner.query('rollback');
     await runner.release();
+  });
+});
+
+/** Everything up to the first change of a table that replicas of a release before are at work on. */
+const RELEASE_BEFORE = schedulerMigrations.filter((migration) => Number(/\d+$/.exec(new migration().name!)![0]) < 1_796_000_000_010);
+
+describe('a replica that migrates beside others that work', () => {
+  it('gives up what it waits for when a long transaction has it, so that nobody waits behind it, and comes again', async () => {
+    await (await replica(RELEASE_BEFORE)).migrate();
+    const effect = open[0]!.coordination.createQueryRunner();
+    await effect.query('begin');
+    await effect.query('select from job_runs');
+
+    const newer = await replica(schedulerMigrations);
+    const migrating = newer.migrate().catch((error: unknown) => error);
+    await until(async () => expect(await test.query(`select from pg_locks where relation = 'job_runs'::regclass and not granted`)).toHaveLength(1));
+    const begun = monotonicNow();
+    await test.query('select from job_runs');
+    expect(monotonicNow() - begun).toBeLessThan(2_000);
+    expect(databaseTrouble(await migrating)).toMatchObject({ passing: true, code: '55P03' });
+
+    await effect.query('commit');
+    await effect.release();
+    await newer.migrate();
+    await newer.verify();
   });
 });
