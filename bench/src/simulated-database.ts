@@ -101,7 +101,7 @@ export class SimulatedDatabase {
   }
 
   private judge({ jobName, fireTime, startsAt, leaseMs }: DueOccurrence, committedAt: number): ClaimAnswer {
-    const nothing = { jobName, fireTime, reason: null, attempt: null, releases: null, trigger: null, beside: false, leaseUntil: null, data: null, checkpoint: null };
+    const nothing = { jobName, fireTime, reason: null, attempt: null, releases: null, trigger: null, beside: false, leaseUntil: null, pages: null, data: null, checkpoint: null };
     const now = this.time.date.getTime();
     if (this.isDecided({ jobName, fireTime }, committedAt)) return { ...nothing, verdict: 'taken' };
     if (startsAt.getTime() > now) return { ...nothing, verdict: 'early' };

@@ -50,7 +50,7 @@ export class SimulatedDay {
       const isOurs = this.fires++ % 2 === 0;
       const won = { attempt: 1, releases: 0, trigger: 'schedule' as const, leaseUntil };
       const lost = { attempt: null, releases: null, trigger: null, leaseUntil: null };
-      return { jobName, fireTime, verdict: isOurs ? ('claimed' as const) : ('taken' as const), reason: null, beside: false, data: null, checkpoint: null, ...(isOurs ? won : lost) };
+      return { jobName, fireTime, verdict: isOurs ? ('claimed' as const) : ('taken' as const), reason: null, beside: false, pages: null, data: null, checkpoint: null, ...(isOurs ? won : lost) };
     });
     return { databaseNow: new Date(this.now), answers };
   }

@@ -144,7 +144,7 @@ describe('G9 catch-up', () => {
 
 describe('what docs/runs.md says', () => {
   it('with overlap replace what is caught up tells no run to stop, and waits until the one under way has ended', async () => {
-    const replacing = aJob('job', '*/10 * * * * *', { missed: 'once', lateAfterMs: 5_000, overlap: 'replace' });
+    const replacing = aJob('job', '*/10 * * * * *', { missed: 'once', lateAfterMs: 0, overlap: 'replace' });
     await registered(replacing, fires(6));
     await insertRun(stores.test, 'job', fires(7), 'running');
     await decide(replacing, fires(6));
