@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { MigrationExecutor, QueryRunnerAlreadyReleasedError } from 'typeorm';
 import { problemWithDatabase } from '../../migrations/1796000000000-CheckDatabase.js';
 import { databaseTrouble } from '../errors/database-trouble.js';
@@ -7,8 +8,10 @@ import { UnreadableDatesError } from '../errors/database.errors.js';
 import { queryOn, type Queryable } from './query.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 import { ensureSchema } from '../../migrations/frozen.js';
+import { monotonicNow } from './clock.js';
 import { MIGRATIONS_TABLE } from './data-sources.js';
-import { isConflict, postgresError } from './sql-state.js';
+import { retryDelay } from './retry.js';
+import { isConflict, isImpatience, postgresError } from './sql-state.js';
 import { inTransaction, lockName } from './transaction.js';
 
 const TABLES = ['job_schedule', 'job_runs', 'receipts', 'receipt_secret', 'job_backfills', 'job_instances', 'job_actions', 'job_flags', 'job_alerts', 'job_pages'];
@@ -25,6 +28,9 @@ const MOST_TRIES = 5;
  */
 const LOCK_WITHIN_MS = 500;
 
+/** For how long it comes again for them, in milliseconds: as an orchestrator waits for a start. */
+const LOCKS_PATIENCE_MS = 30_000;
+
 /** Creates the tables, or makes sure that somebody has. */
 export class SchemaStore {
   constructor(private readonly database: SchedulerDatabase) {}
@@ -33,15 +39,18 @@ export class SchemaStore {
    * Runs what is pending of the library's migrations. TypeORM lets two replicas that boot together both create the same
    * table, so everything happens in one transaction behind one lock: the first migrates, the others wait and find it done.
    * Where nothing is pending nobody takes the lock. Whoever stands still in the middle loses the transaction, and begins again.
-   * Replicas of a release before go on meanwhile.
-   * @throws what the server says when a transaction of theirs has a table for long: it passes with that
+   * Replicas of a release before go on meanwhile: what waits for their transactions gives up soon, and comes again.
    */
   async migrate(): Promise<void> {
-    for (let tries = 1; await this.isPending(); tries++) {
+    const begunAt = monotonicNow();
+    let [losses, failures] = [0, 0];
+    while (await this.isPending()) {
       try {
         return await this.runPending();
       } catch (error) {
-        if (tries === MOST_TRIES || !isLostTransaction(error)) throw error;
+        const goesOn = isImpatience(error) ? monotonicNow() - begunAt < LOCKS_PATIENCE_MS : isLostTransaction(error) && ++losses < MOST_TRIES;
+        if (!goesOn) throw error;
+        await sleep(retryDelay(++failures));
       }
     }
   }
