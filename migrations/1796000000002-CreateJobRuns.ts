@@ -69,10 +69,10 @@ export const createJobRuns = migration('CreateJobRuns1796000000002', {
         using errcode = 'check_violation', constraint = 'job_runs_moves_are_known', table = 'job_runs';
       end if;
       if old.status || ' ' || new.status in (
-          'queued running', 'queued fanned_out', 'failed running', 'orphaned running', 'running done', 'running fanned_out',
+          'queued running', 'failed running', 'orphaned running', 'running done', 'running fanned_out',
           'running failed', 'running dead', 'running queued', 'running orphaned', 'running cancelled',
           'fanned_out done', 'fanned_out dead', 'fanned_out cancelled', 'queued cancelled', 'failed cancelled',
-          'orphaned cancelled', 'dead cancelled', 'dead queued', 'done queued',
+          'orphaned cancelled', 'dead cancelled', 'dead queued', 'dead fanned_out', 'done queued',
           'skipped queued', 'cancelled queued', 'queued done', 'queued dead', 'queued skipped') then
         return new;
       end if;

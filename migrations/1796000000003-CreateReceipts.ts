@@ -36,5 +36,10 @@ export const createReceipts = migration('CreateReceipts1796000000003', {
   down: [
     `drop table if exists @schema.receipt_secret`,
     `drop table if exists @schema.receipts`,
+    // The first form of this migration made them, and its replicas go on with them beside those of a later release.
+    `drop function if exists @schema.receipts_begin`,
+    `drop function if exists @schema.receipts_end`,
+    `drop function if exists @schema.receipts_may_begin`,
+    `drop function if exists @schema.receipts_may_end`,
   ],
 });

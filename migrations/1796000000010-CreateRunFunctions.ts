@@ -6,6 +6,25 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
     // Which of its instance's claims has begun the attempt: of a claim whose answer was lost it tells what a later one began.
     `alter table @schema.job_runs add column if not exists claim integer`,
 
+    // A run whose pages are replayed waits like any other, and goes on with them.
+    `create or replace function @schema.job_runs_refuse_move() returns trigger language plpgsql as $$
+    begin
+      if tg_op = 'INSERT' then
+        raise exception 'A run may not begin as % (% of %)', new.status, new.job_name, new.fire_time
+        using errcode = 'check_violation', constraint = 'job_runs_moves_are_known', table = 'job_runs';
+      end if;
+      if old.status || ' ' || new.status in (
+          'queued running', 'queued fanned_out', 'failed running', 'orphaned running', 'running done', 'running fanned_out',
+          'running failed', 'running dead', 'running queued', 'running orphaned', 'running cancelled',
+          'fanned_out done', 'fanned_out dead', 'fanned_out cancelled', 'queued cancelled', 'failed cancelled',
+          'orphaned cancelled', 'dead cancelled', 'dead queued', 'done queued',
+          'skipped queued', 'cancelled queued', 'queued done', 'queued dead', 'queued skipped') then
+        return new;
+      end if;
+      raise exception 'A run may not go from % to % (% of %)', old.status, new.status, new.job_name, new.fire_time
+      using errcode = 'check_violation', constraint = 'job_runs_moves_are_known', table = 'job_runs';
+    end $$`,
+
     // What is started first. Live occurrences and their retries, then what is caught up, then backfills.
     `create or replace function @schema.run_precedence_1(trigger text) returns integer language sql immutable as $$
       select case trigger when 'catch-up' then 1 when 'backfill' then 2 else 0 end

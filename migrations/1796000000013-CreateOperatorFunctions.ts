@@ -110,7 +110,7 @@ export const createOperatorFunctions = migration('CreateOperatorFunctions1796000
       verdict := 'set';
     end $$`,
 
-    // Decides occurrences before they are due, if the job is as it was read.
+    // Decides occurrences before they are due, if the job is as it was read, and none of them has become due since.
     `create or replace function @schema.job_skip_1(
       its_job text, its_version text, its_fire_times timestamptz[], its_actor text, its_reason text, out verdict text, out facts jsonb) ${VERB} as $$
     declare
@@ -121,7 +121,8 @@ export const createOperatorFunctions = migration('CreateOperatorFunctions1796000
       if verdict is not null then
         return;
       end if;
-      if its_version is distinct from (select job.xmin::text from job_schedule job where job.name = its_job) then
+      if its_version is distinct from (select job.xmin::text from job_schedule job where job.name = its_job)
+         or clock_timestamp() >= any (its_fire_times) then
         verdict := 'stale';
         return;
       end if;

@@ -189,7 +189,11 @@ export const createBackfillFunctions = migration('CreateBackfillFunctions1796000
       and    queued.claimed_by is null
       and    was.trigger is not null
       and    run.job_name = queued.job_name
-      and    run.fire_time = queued.fire_time;
+      and    run.fire_time = queued.fire_time
+      -- Judged again on the row as it is once it is not held any more: a person may cancel or replay it in this moment.
+      and    run.backfill_id = its_id
+      and    run.status = 'queued'
+      and    run.claimed_by is null;
       get diagnostics put_back = row_count;
       update job_backfills backfill
       set    fed = backfill.fed - put_back

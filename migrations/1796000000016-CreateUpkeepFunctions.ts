@@ -161,6 +161,16 @@ export const createUpkeepFunctions = migration('CreateUpkeepFunctions17960000000
       return next;
     end $$`,
 
+    // When the last of the holds on a job ended that are over; null where there was none, or nobody can read them.
+    `create or replace function @schema.job_last_held_until_1(earlier_holds jsonb) returns timestamptz
+    language plpgsql stable set search_path = @schema, pg_temp set jit = off as $$
+    begin
+      return (select max((hold ->> 'until')::timestamptz) from jsonb_array_elements(earlier_holds) hold);
+    exception
+      when data_exception then
+        return null;
+    end $$`,
+
     // When jobs last succeeded, also under a former name, and how long it is until that is overdue: the time begins with the last success,
     // with the job's schedule, or with the end of its last pause, whichever came last. A job that is held back is not waited for. Runs end
     // out of order where old ones are caught up: the last success is among the newest.
@@ -168,7 +178,8 @@ export const createUpkeepFunctions = migration('CreateUpkeepFunctions17960000000
     returns table (name text, success_at timestamptz, overdue_in_ms float8)
     language sql volatile set search_path = @schema, pg_temp set jit = off as $$
       select job.name, last.success_at,
-             extract(epoch from greatest(last.success_at, schedule.effective_from, held.until, schedule.paused_until) - clock_timestamp())::float8 * 1000
+             extract(epoch from greatest(last.success_at, schedule.effective_from, job_last_held_until_1(schedule.earlier_holds), schedule.paused_until)
+                                - clock_timestamp())::float8 * 1000
                + job.within_ms
       from   unnest(its_jobs, its_within_ms, its_windows_ms) as job (name, within_ms, window_ms)
       join   job_schedule schedule on schedule.name = job.name
@@ -187,9 +198,6 @@ export const createUpkeepFunctions = migration('CreateUpkeepFunctions17960000000
                         and    run.fire_time > clock_timestamp() - (job.within_ms + job.window_ms) * interval '1 millisecond'
                         order  by run.fire_time desc
                         limit  100) newest) last
-      cross  join lateral (
-               select max((hold ->> 'until')::timestamptz) as until
-               from   jsonb_array_elements(schedule.earlier_holds) hold) held
       where  schedule.removed_at is null
       and    schedule.yields_to is null
       and    not job_is_held_1(schedule.enabled, schedule.paused_at, schedule.paused_until)
@@ -273,6 +281,7 @@ export const createUpkeepFunctions = migration('CreateUpkeepFunctions17960000000
   down: [
     `drop function if exists @schema.prune_1`,
     `drop function if exists @schema.job_success_outlook_1`,
+    `drop function if exists @schema.job_last_held_until_1`,
     `drop function if exists @schema.partition_drop_1`,
     `drop function if exists @schema.partition_unmark_1`,
     `drop function if exists @schema.partition_mark_1`,

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { MigrationExecutor, QueryRunnerAlreadyReleasedError } from 'typeorm';
 import { problemWithDatabase } from '../../migrations/1796000000000-CheckDatabase.js';
 import { databaseTrouble } from '../errors/database-trouble.js';
@@ -7,8 +8,10 @@ import { UnreadableDatesError } from '../errors/database.errors.js';
 import { queryOn, type Queryable } from './query.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 import { ensureSchema } from '../../migrations/frozen.js';
+import { monotonicNow } from './clock.js';
 import { MIGRATIONS_TABLE } from './data-sources.js';
-import { postgresError } from './sql-state.js';
+import { retryDelay } from './retry.js';
+import { isConflict, isImpatience, postgresError } from './sql-state.js';
 import { inTransaction, lockName } from './transaction.js';
 
 const TABLES = ['job_schedule', 'job_runs', 'receipts', 'receipt_secret', 'job_backfills', 'job_instances', 'job_actions', 'job_flags', 'job_alerts', 'job_pages'];
@@ -19,6 +22,15 @@ const COLUMNS = [['job_instances', 'application'], ['job_instances', 'zones']] a
 /** A start is busy: its event loop may stand still for longer than the server waits. */
 const MOST_TRIES = 5;
 
+/**
+ * How long a change of a table waits for transactions that have it, in milliseconds: behind it waits everybody else, and a handler
+ * may be long in its transaction. Shorter than any deadlock is looked for, so that it is the migration that yields.
+ */
+const LOCK_WITHIN_MS = 500;
+
+/** For how long it comes again for them, in milliseconds: as an orchestrator waits for a start. */
+const LOCKS_PATIENCE_MS = 30_000;
+
 /** Creates the tables, or makes sure that somebody has. */
 export class SchemaStore {
   constructor(private readonly database: SchedulerDatabase) {}
@@ -27,13 +39,18 @@ export class SchemaStore {
    * Runs what is pending of the library's migrations. TypeORM lets two replicas that boot together both create the same
    * table, so everything happens in one transaction behind one lock: the first migrates, the others wait and find it done.
    * Where nothing is pending nobody takes the lock. Whoever stands still in the middle loses the transaction, and begins again.
+   * Replicas of a release before go on meanwhile: what waits for their transactions gives up soon, and comes again.
    */
   async migrate(): Promise<void> {
-    for (let tries = 1; await this.isPending(); tries++) {
+    const begunAt = monotonicNow();
+    let [losses, failures] = [0, 0];
+    while (await this.isPending()) {
       try {
         return await this.runPending();
       } catch (error) {
-        if (tries === MOST_TRIES || !isLostTransaction(error)) throw error;
+        const goesOn = isImpatience(error) ? monotonicNow() - begunAt < LOCKS_PATIENCE_MS : isLostTransaction(error) && ++losses < MOST_TRIES;
+        if (!goesOn) throw error;
+        await sleep(retryDelay(++failures));
       }
     }
   }
@@ -53,6 +70,7 @@ export class SchemaStore {
     await this.requireFit(coordination);
     await inTransaction(coordination, async (query, queryRunner) => {
       await lockName(query, `nestjs-distributed-cron:migrate:${tables.schema}`);
+      await query(`select set_config('lock_timeout', $1, true)`, [String(LOCK_WITHIN_MS)]);
       await ensureSchema(queryRunner, tables.schema);
       const executor = new MigrationExecutor(coordination, queryRunner);
       executor.transaction = 'none';
@@ -96,7 +114,7 @@ export class SchemaStore {
   }
 }
 
-/** The server has ended the transaction of a process that stood still, or the way to it broke. */
+/** The server has ended the transaction of a process that stood still, or that others were in the way of; or the way to it broke. */
 function isLostTransaction(error: unknown): boolean {
-  return error instanceof QueryRunnerAlreadyReleasedError || postgresError(error).code === '25P03' || databaseTrouble(error)?.kind === 'unreachable';
+  return isConflict(error) || error instanceof QueryRunnerAlreadyReleasedError || postgresError(error).code === '25P03' || databaseTrouble(error)?.kind === 'unreachable';
 }

@@ -62,7 +62,7 @@ export const TROUBLES: readonly Rule[] = [
   ['other tables', false, ['42703', '42883', '42804'], null, 'The tables are those of another version of this library: run its migrations.'],
   [
     'permission', false, ['42501'], null,
-    'The role may not do that: grant it select, insert, update and delete on the scheduler’s tables, and let it own them, for it makes partitions.',
+    'The role may not do that: grant it select, insert, update and delete on the scheduler’s tables and execute on its functions, and let it own the tables, for it makes partitions.',
   ],
 ];
 

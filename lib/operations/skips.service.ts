@@ -11,7 +11,7 @@ import { integer } from '../options/option-rules.js';
 import type { OptionTable } from '../options/read-options.js';
 import { carryOut, type ReadOperator } from './carry-out.js';
 
-/** How often a job may change between the look at it and the skip. */
+/** How often a job may change, or its next occurrence come, between the look at it and the skip. */
 const MOST_LOOKS = 10;
 
 /** Decides occurrences before they are due: each gets a row that says that it does not run. */

@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { planCatchUp, type CatchUpPlan } from '../../lib/catch-up/catch-up.js';
+import pg from 'pg';
 import type { JobDefinition } from '../../lib/options/job-definition.js';
 import type { NewBackfill } from '../../lib/catch-up/backfill.store.js';
+import { blocked } from '../support/gate.js';
 import { aJob } from '../support/job.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 
@@ -307,6 +309,22 @@ describe('cancelling a backfill', () => {
     expect(await cancel(id)).toMatchObject({ cancelled: 0, putBack: 1 });
     expect(await rows()).toMatchObject([{ status: 'queued', requested_by: 'anna', backfill_id: null }, { status: 'done' }]);
     expect(await startable()).toMatchObject([{ fireTime: fires(1) }]);
+  });
+
+  it('leaves alone what a person cancels in that moment', async () => {
+    for (const ago of [1, 0]) await ran(fires(ago), 'done');
+    const id = await asked(fires(1), fires(0), { replay: true });
+    await feed(id);
+    const person = new pg.Client({ connectionString: stores.test.url });
+    await person.connect();
+    await person.query('begin');
+    await person.query(`update job_runs set status = 'cancelled', reason = 'by anna', next_attempt_at = null where fire_time = $1`, [fires(1)]);
+    const cancelling = cancel(id);
+    await blocked(stores.test, 1);
+    await person.query('commit');
+    await person.end();
+    expect(await cancelling).toMatchObject({ cancelled: 0, putBack: 1 });
+    expect(await rows()).toMatchObject([{ status: 'cancelled', reason: 'by anna' }, { status: 'done' }]);
   });
 
   it('that is over keeps what is replayed of it: it counts how that ends', async () => {

@@ -261,10 +261,23 @@ describe('skipping ahead', () => {
     await skips.unskip('job', next!, OPS);
     expect(await runs()).toEqual([]);
     await expect(skips.unskip('job', next!, OPS)).rejects.toThrow('no operator skipped it');
-    await skips.skip('job', () => [secondsAgo(1).getTime()], OPS);
+    await stores.test.query(
+      `insert into job_runs (job_name, fire_time, status, trigger, reason, requested_by) values ('job', $1, 'skipped', 'schedule', 'skipped by ops', 'ops')`,
+      [secondsAgo(1)],
+    );
     await expect(skips.unskip('job', secondsAgo(1), OPS)).rejects.toThrow('its time has come');
     expect(await claim(1)).toMatchObject({ verdict: 'taken' });
-    expect(await actions()).toEqual(['skip', 'unskip', 'skip']);
+    expect(await actions()).toEqual(['skip', 'unskip']);
+  });
+
+  it('names none whose time has come since it looked: that one runs', async () => {
+    const [next] = YEARLY.between(Date.now(), Infinity, 1);
+    let looks = 0;
+    // The first time it stands still after its look, until what it found has come and runs.
+    const skipped = await skips.skip('job', () => [++looks === 1 ? secondsAgo(1).getTime() : next!], OPS);
+    expect(skipped).toEqual([new Date(next!)]);
+    expect(await claim(1)).toMatchObject({ verdict: 'claimed' });
+    expect(await actions()).toEqual(['skip']);
   });
 });
 

@@ -52,6 +52,13 @@ describe('a job that should succeed every ten minutes', () => {
     expect(await isOverdue()).toBe(false);
   });
 
+  it.each([`'"never"'`, `'{"until": "long ago"}'`, `'[1, {"until": "long ago"}, {"until": ["now"]}]'`])('is overdue whatever is stored of holds of it, or of another job: %s', async (holds) => {
+    await stores.schedules.declare([aJob('job', '* * * * *'), aJob('odd', '* * * * *')], null);
+    await stores.test.query(`update job_schedule set earlier_holds = ${holds}, effective_from = now() - interval '1 day' where name = 'odd'`);
+    const outlooks = await overdue.outlook([EXPECTED, { ...EXPECTED, name: 'odd' }]);
+    expect(outlooks.map(({ jobName, overdueInMs }) => [jobName, overdueInMs <= 0])).toEqual([['job', true], ['odd', true]]);
+  });
+
   it('has succeeded when an old occurrence was caught up', async () => {
     await done(900, 800);
     await done(1_800, 60);

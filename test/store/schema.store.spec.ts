@@ -6,6 +6,7 @@ import { SchedulerDatabase } from '../../lib/database/scheduler-database.js';
 import { SchemaStore } from '../../lib/database/schema.store.js';
 import { schedulerMigrations, type MigrationClass } from '../../migrations/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
+import { until } from '../support/until.js';
 
 let test: TestDatabase;
 let open: SchedulerDatabase[];
@@ -62,5 +63,66 @@ describe('a replica that finds nothing to migrate', () => {
     await (await replica(schedulerMigrations)).migrate();
     await runner.query('rollback');
     await runner.release();
+  });
+});
+
+/** Everything up to the first change of a table that replicas of a release before are at work on. */
+const RELEASE_BEFORE = schedulerMigrations.filter((migration) => Number(/\d+$/.exec(new migration().name!)![0]) < 1_796_000_000_010);
+
+describe('a replica that migrates beside others that work', () => {
+  it('gives up what it waits for when a long transaction has it, so that nobody waits behind it, and comes again', async () => {
+    await (await replica(RELEASE_BEFORE)).migrate();
+    const effect = open[0]!.coordination.createQueryRunner();
+    await effect.query('begin');
+    await effect.query('select from job_runs');
+
+    const newer = await replica(schedulerMigrations);
+    const migrating = newer.migrate();
+    await until(async () => expect(await test.query(`select from pg_locks where relation = 'job_runs'::regclass and not granted`)).toHaveLength(1));
+    const begun = monotonicNow();
+    await test.query('select from job_runs');
+    expect(monotonicNow() - begun).toBeLessThan(2_000);
+
+    await effect.query('commit');
+    await effect.release();
+    await migrating;
+    await newer.verify();
+  });
+});
+
+describe('an installation of the release before', () => {
+  /** The moves as that release made them: its pages were worked at once when they were replayed, and no run waited for them. */
+  const ITS_MOVES = `
+    create or replace function job_runs_refuse_move() returns trigger language plpgsql as $$
+    begin
+      if tg_op = 'UPDATE' and old.status || ' ' || new.status in ('dead fanned_out', 'dead queued', 'queued running') then
+        return new;
+      end if;
+      raise exception 'A run may not go from % to %', old.status, new.status;
+    end $$`;
+
+  it('knows the moves of this one once it is upgraded: a run whose pages are replayed waits, and starts with them', async () => {
+    await (await replica(RELEASE_BEFORE)).migrate();
+    await test.query(ITS_MOVES);
+    const upgraded = await replica(schedulerMigrations);
+    await upgraded.migrate();
+    await upgraded.verify();
+    await test.query('create table job_runs_rest partition of job_runs default');
+    await test.query(
+      `insert into job_runs (job_name, fire_time, status, trigger, next_attempt_at, claimed_by, attempt, pages)
+       values ('job', '2026-01-01', 'queued', 'schedule', now(), 'A', 1, 1)`,
+    );
+    await test.query(`update job_runs set status = 'fanned_out', next_attempt_at = null`);
+    await expect(test.query(`update job_runs set status = 'running', lease_until = now()`)).rejects.toThrow('A run may not go from fanned_out to running (job of 2');
+  });
+
+  it('leaves nothing behind when all migrations are reverted', async () => {
+    await (await replica(schedulerMigrations)).migrate();
+    await test.query(`create function receipts_begin(its_job text) returns boolean language sql as 'select true'`);
+    const { coordination } = open[0]!;
+    for (const _ of schedulerMigrations) await coordination.undoLastMigration();
+    expect(await test.query(`select proname from pg_proc where pronamespace = 'public'::regnamespace`)).toEqual([]);
+    expect(await test.query(`select relname from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') and relname <> 'distributed_cron_migrations'`)).toEqual([]);
+    await (await replica(schedulerMigrations)).migrate();
   });
 });
