@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import type { QueryRunner } from 'typeorm';
 import { resolveSchedulerOptions } from '../../lib/options/resolve-options.js';
 import { SchedulerDatabase } from '../../lib/database/scheduler-database.js';
 import { SchemaStore } from '../../lib/database/schema.store.js';
@@ -22,12 +21,25 @@ async function database13(): Promise<SchedulerDatabase> {
   const createQueryRunner = coordination.createQueryRunner.bind(coordination);
   coordination.createQueryRunner = (mode) => {
     const runner = createQueryRunner(mode);
-    const query = runner.query.bind(runner) as (sql: string, ...rest: unknown[]) => Promise<unknown>;
-    runner.query = ((sql: string, ...rest: unknown[]) =>
-      query(sql.replaceAll(`current_setting('server_version_num')`, `'130023'`).replaceAll(`current_setting('server_version')`, `'13.23'`), ...rest)) as QueryRunner['query'];
+    const connect = runner.connect.bind(runner) as () => Promise<Client>;
+    runner.connect = async () => {
+      const client = await connect();
+      if (!aged.has(client)) age(client);
+      return client;
+    };
     return runner;
   };
   return database;
+}
+
+type Client = { query(asked: string | { text: string }, ...rest: unknown[]): unknown };
+const aged = new WeakSet<Client>();
+
+function age(client: Client): void {
+  aged.add(client);
+  const query = client.query.bind(client);
+  const asOld = (sql: string) => sql.replaceAll(`current_setting('server_version_num')`, `'130023'`).replaceAll(`current_setting('server_version')`, `'13.23'`);
+  client.query = (asked, ...rest) => query(typeof asked === 'string' ? asOld(asked) : { ...asked, text: asOld(asked.text) }, ...rest);
 }
 
 describe('a server older than PostgreSQL 14', () => {
