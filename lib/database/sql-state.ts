@@ -43,7 +43,8 @@ export function isLastWord(error: unknown): boolean {
 
 /** True when the server answered that the statement failed: nothing of it is done. After a broken or silent line nobody knows. */
 export function isRefusal(error: unknown): boolean {
-  return postgresError(error).severity !== undefined && !isLastWord(error);
+  const { code, severity } = postgresError(error);
+  return severity !== undefined && code !== undefined && !isLastWord(error);
 }
 
 /** True when the session takes no writes: it is one of a standby, or of what was a primary before. */
