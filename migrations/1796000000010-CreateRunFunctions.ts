@@ -681,8 +681,9 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
     //
     // Status, attempt and lease are judged on the locked row: a completion or a heartbeat that came first wins. A row that somebody
     // holds is passed over, and its transaction is ended all the same. One that can't be written is given back with the problem, as
-    // it is, and the others go on.
-    `create or replace function @schema.job_run_reap_1(jobs text[], max_attempts integer[], unknown text[], most integer)
+    // it is, and the others go on; the caller lets it rest, and names it among those that take no places for now.
+    `create or replace function @schema.job_run_reap_1(
+      jobs text[], max_attempts integer[], unknown text[], most integer, resting_jobs text[] default '{}', resting_times timestamptz[] default '{}')
     returns table (job_name text, fire_time timestamptz, status text, attempt integer, claimed_by text, reason text, overdue_ms float8,
                    problem text)
     language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
@@ -700,6 +701,7 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
         left   join job_schedule schedule on schedule.name = run.job_name
         where  run_is_expired_1(run.status, run.lease_until)
         and    run_is_reaped_by_1(run.job_name, run.lease_until, schedule.removed_at, jobs, unknown)
+        and   (run.job_name, run.fire_time) not in (select * from unnest(resting_jobs, resting_times))
         order  by run.job_name, run.fire_time
         limit  most
         for    update of run skip locked
@@ -785,8 +787,9 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
     end $$`,
 
     // When the reaper has something to do: the earliest lease that ends, the earliest attempt that is due, whether anything of a
-    // removed job waits, and whether a lease has run out of a job that is not among these.
-    `create or replace function @schema.job_run_outlook_1(jobs text[])
+    // removed job waits, and whether a lease has run out of a job that is not among these. Leases of runs that rest don't count.
+    `create or replace function @schema.job_run_outlook_1(
+      jobs text[], resting_jobs text[] default '{}', resting_times timestamptz[] default '{}')
     returns table (now timestamptz, next_expiry timestamptz, next_attempt timestamptz, removed_wait boolean, strays boolean)
     language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
     declare
@@ -800,7 +803,8 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
             (select min(run.lease_until)
              from   job_runs run
              where  run.status = 'running'
-             and   (run.job_name in (select name from known) or run.job_name = any (removed))),
+             and   (run.job_name in (select name from known) or run.job_name = any (removed))
+             and   (run.job_name, run.fire_time) not in (select * from unnest(resting_jobs, resting_times))),
             (select nullif(min(greatest(run.next_attempt_at, run.fire_time, job_held_until_1(schedule.enabled, schedule.paused_at, schedule.paused_until))), 'infinity')
              from   job_runs run
              left   join job_schedule schedule on schedule.name = run.job_name

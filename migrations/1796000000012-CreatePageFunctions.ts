@@ -294,10 +294,11 @@ export const createPageFunctions = migration('CreatePageFunctions1796000000012',
       and    page.status <> 'running';
     end $$`,
 
-    // Queues again what is under way in processes that are gone, and what the queue seems to have lost: of an occurrence in which nothing
+    // Of these occurrences, queues again what is under way in processes that are gone, and what the queue seems to have lost: of an occurrence in which nothing
     // has moved for a while, whatever it was given. A queue that has not lost it drops it, or delivers it once too often. What waits of a
     // run that was cancelled before its tick had ended waits for nobody. Returns how many are queued again.
-    `create or replace function @schema.pages_recover_1(jobs text[], gone_for_ms double precision, still_for_ms double precision) returns integer
+    `create or replace function @schema.pages_recover_1(
+      jobs text[], fire_times timestamptz[], gone_for_ms double precision, still_for_ms double precision) returns integer
     language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
     declare
       of_gone integer;
@@ -307,7 +308,7 @@ export const createPageFunctions = migration('CreatePageFunctions1796000000012',
         select page.job_name, page.fire_time, page.page
         from   job_pages page
         where  page.status = 'running'
-        and    page.job_name = any (jobs)
+        and   (page.job_name, page.fire_time) in (select * from unnest(jobs, fire_times))
         and    page.started_at < clock_timestamp() - gone_for_ms * interval '1 millisecond'
         and    not exists (
                  select from job_instances instance
@@ -330,7 +331,7 @@ export const createPageFunctions = migration('CreatePageFunctions1796000000012',
         select run.job_name, run.fire_time
         from   job_runs run
         where  run.status in ('running', 'fanned_out')
-        and    run.job_name = any (jobs)
+        and   (run.job_name, run.fire_time) in (select * from unnest(jobs, fire_times))
         and    not exists (
                  select from job_pages page
                  where  page.job_name = run.job_name
@@ -358,7 +359,7 @@ export const createPageFunctions = migration('CreatePageFunctions1796000000012',
         from   job_pages page
         join   job_runs run on run.job_name = page.job_name and run.fire_time = page.fire_time
         where  page.status in ('queued', 'failed')
-        and    page.job_name = any (jobs)
+        and   (page.job_name, page.fire_time) in (select * from unnest(jobs, fire_times))
         and    run.status = 'cancelled'
         for    no key update of page skip locked
         for    share of run skip locked

@@ -1,14 +1,16 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { monotonicNow } from '../database/clock.js';
+import { eachByItself } from '../database/collections.js';
 import { Loop } from '../database/loop.js';
 import { type Query, queryOn } from '../database/query.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
 import { KnownJobs } from '../jobs/known-jobs.js';
 import { loopListener, SchedulerEvents } from '../observe/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
-import type { RunKey } from '../options/run.js';
+import { runId, type RunKey } from '../options/run.js';
 import { INSTANCE_ID, SCHEDULER_OPTIONS } from '../options/tokens.js';
 import type { InFlightRun } from '../runs/in-flight-runs.js';
+import { RefusedData } from '../runs/refused-data.js';
 import { PageAttemptStore } from './page-attempt.store.js';
 import { PageEndings } from './page-endings.service.js';
 import { PagesInFlight } from './page-executor.service.js';
@@ -82,14 +84,27 @@ export class PageKeepingStore {
     return { toHandOver: due.map((row) => pageTicket(row, row.ticket)), nextInMs: later.length > 0 ? Math.min(...later) : null, toSettle };
   }
 
+  /** Occurrences whose pages have not all ended. */
+  open(jobNames: readonly string[]): Promise<RunKey[]> {
+    const { tables } = this.database;
+    return this.query<RunKey>(
+      `select distinct job_name as "jobName", fire_time as "fireTime"
+       from   ${tables.jobPages}
+       where  ${tables.qualify('page_is_open_1')}(status)
+       and    job_name = any ($1::text[])`,
+      [jobNames],
+    );
+  }
+
   /**
    * Queues again what is under way in processes that are gone, and what the queue seems to have lost: of an occurrence in which
    * nothing has moved for a while, whatever it was given. A queue that has not lost it drops it, or delivers it once too often.
    * What waits of a run that was cancelled before its tick had ended waits for nobody.
    * @returns how many are queued again
    */
-  async recover(jobNames: readonly string[], { goneForMs, stillForMs }: { readonly goneForMs: number; readonly stillForMs: number }): Promise<number> {
-    const [row] = await this.database.call<{ pages_recover_1: number }>('pages_recover_1', [jobNames, goneForMs, stillForMs]);
+  async recover(runs: readonly RunKey[], { goneForMs, stillForMs }: { readonly goneForMs: number; readonly stillForMs: number }): Promise<number> {
+    const values = [runs.map(({ jobName }) => jobName), runs.map(({ fireTime }) => fireTime.toISOString()), goneForMs, stillForMs];
+    const [row] = await this.database.call<{ pages_recover_1: number }>('pages_recover_1', values);
     return row!.pages_recover_1;
   }
 
@@ -131,6 +146,7 @@ const STILL_FOR_MS = 600_000;
 @Injectable()
 export class PageKeeper {
   private readonly loop: Loop;
+  private readonly refused: RefusedData;
   private recoveredAt = -Infinity;
 
   constructor(
@@ -144,6 +160,7 @@ export class PageKeeper {
     private readonly pages: PagesInFlight,
     events: SchedulerEvents,
   ) {
+    this.refused = new RefusedData(events);
     this.loop = new Loop(() => this.keep(), { maxSleepMs: options.pollIntervalMs, ...loopListener(events, 'page keeper') });
     events.of('run.fannedOut').subscribe(() => this.wake());
   }
@@ -165,21 +182,38 @@ export class PageKeeper {
     this.loop.wakeWithin(millis);
   }
 
-  /** One pass. @returns milliseconds until a page is due */
+  /** One pass: what fails in a step fails the pass, once the others are done. @returns milliseconds until a page is due */
   async keep(): Promise<number> {
     const jobNames = this.known.pageJobs();
-    await this.stopPages();
-    if (monotonicNow() - this.recoveredAt >= RECOVER_EVERY_MS) {
-      await this.store.recover(jobNames, { goneForMs: GONE_FOR_MS, stillForMs: STILL_FOR_MS });
-      this.recoveredAt = monotonicNow();
-    }
-    const { toHandOver, nextInMs, toSettle } = await this.store.outlook(jobNames, AT_ONCE);
-    for (const run of toSettle) {
-      const ended = await this.attempts.settle(run);
+    let sleep = Infinity;
+    await oneAfterTheOther(
+      () => this.stopPages(),
+      () => this.recover(jobNames),
+      async () => {
+        const { toHandOver, nextInMs, toSettle } = await this.store.outlook(jobNames, AT_ONCE);
+        await oneAfterTheOther(
+          () => this.settle(toSettle),
+          () => this.handOver.hand(toHandOver),
+        );
+        sleep = toHandOver.length === AT_ONCE ? 0 : (nextInMs ?? Infinity);
+      },
+    );
+    return sleep;
+  }
+
+  private async recover(jobNames: readonly string[]): Promise<void> {
+    if (monotonicNow() - this.recoveredAt < RECOVER_EVERY_MS) return;
+    await this.refused.takeApart('recover', await this.store.open(jobNames), runId, async (part) => [
+      await this.store.recover(part, { goneForMs: GONE_FOR_MS, stillForMs: STILL_FOR_MS }),
+    ]);
+    this.recoveredAt = monotonicNow();
+  }
+
+  private async settle(runs: readonly RunKey[]): Promise<void> {
+    for (const run of runs) {
+      const [ended] = await this.refused.takeApart('settle', [run], runId, async () => [await this.attempts.settle(run)]);
       if (ended) this.endings.ended(ended);
     }
-    await this.handOver.hand(toHandOver);
-    return toHandOver.length === AT_ONCE ? 0 : (nextInMs ?? Infinity);
   }
 
   private async stopPages(): Promise<void> {
@@ -193,4 +227,8 @@ export class PageKeeper {
       else run.cancel(cancelled);
     }
   }
+}
+
+function oneAfterTheOther(...steps: (() => Promise<void>)[]): Promise<void> {
+  return eachByItself(steps, () => false, (step) => step());
 }

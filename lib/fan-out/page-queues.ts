@@ -2,6 +2,7 @@ import { Inject, Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { inCleanContext } from '../database/clean-context.js';
 import { SchedulerDatabase } from '../database/scheduler-database.js';
+import { isRefusedData } from '../database/sql-state.js';
 import { InvalidOptionsError } from '../errors/scheduler.error.js';
 import { describeError } from '../errors/stored-error.js';
 import { KnownJobs } from '../jobs/known-jobs.js';
@@ -98,6 +99,7 @@ export class PageHandOver {
     private readonly store: PageStore,
   ) {}
 
+  /** @throws what is in the way of the queue at once; what the database refuses of a job once the others' have had their turn */
   async hand(tickets: readonly PageTicket[]): Promise<void> {
     const byJob = new Map<string, PageTicket[]>();
     for (const ticket of tickets) {
@@ -105,11 +107,16 @@ export class PageHandOver {
       if (own) own.push(ticket);
       else byJob.set(ticket.jobName, [ticket]);
     }
+    const refusals: unknown[] = [];
     for (const [jobName, own] of byJob) {
       const queue = await this.queues.open();
       await inTime(queue.enqueue(jobName, own));
-      await this.store.handedOver(own);
+      await this.store.handedOver(own).catch((error: unknown) => {
+        if (!isRefusedData(error)) throw error;
+        refusals.push(error);
+      });
     }
+    if (refusals.length > 0) throw refusals[0];
   }
 
   failed(error: unknown): void {

@@ -47,7 +47,10 @@ export class UnregisteredJobs {
     if (monotonicNow() < this.reapAt) return;
     this.reapAt = monotonicNow() + REAP_EVERY_MS;
     const refused = (run: UnreapedRun) => this.refused.tell('reap', runId(run), run, run.problem);
-    for (const run of await this.reaper.orphanRunsOf(this.names, refused)) tellReaped(this.events, run);
+    for (const run of await this.reaper.orphanRunsOf(this.names, refused, this.refused.resting('reap').runs)) {
+      this.refused.accepted('reap', runId(run));
+      tellReaped(this.events, run);
+    }
   }
 
   private async find(): Promise<void> {

@@ -21,7 +21,7 @@ export interface BackfillFacts {
 }
 
 /** In which step of a run the database refused its data. */
-export type RefusedStep = 'claim' | 'start' | 'end' | 'reap';
+export type RefusedStep = 'claim' | 'start' | 'end' | 'reap' | 'give up' | 'hand back' | 'settle' | 'recover';
 
 /** What holds a job back. */
 export interface HoldFacts {

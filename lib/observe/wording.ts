@@ -11,7 +11,16 @@ import { partitionLine } from './wordings.js';
 import { count, roughly } from './wordings.js';
 import { unregisteredLine } from './wordings.js';
 
-const REFUSED_STEPS = { claim: 'it is not claimed', start: 'its next attempt does not start', end: 'its end was not written', reap: 'its lease is over, and it is not reaped' } as const;
+const REFUSED_STEPS = {
+  claim: 'it is not claimed',
+  start: 'its next attempt does not start',
+  end: 'its end was not written',
+  reap: 'its lease is over, and it is not reaped',
+  'give up': 'its handler was told to stop, and its next attempt waits for the end of its lease',
+  'hand back': 'the answer to its claim was lost, and its next attempt waits for the end of its lease',
+  settle: 'its pages have ended or are to be cancelled, and it is not ended',
+  recover: 'lost pages of it are not queued again',
+} as const;
 
 /** What the log says about an event; null when it says nothing. */
 export function wordingOf(event: SchedulerEvent): LogLine | null {

@@ -2,16 +2,19 @@ import { Inject, Injectable } from '@nestjs/common';
 import { INSTANCE_ID } from '../options/tokens.js';
 import { LONGEST_TIMER_MS } from '../options/duration.js';
 import { GONE_FOR_MS, GRACE_MS } from './fast-failover.js';
+import { runId } from '../options/run.js';
 import type { AttemptFacts } from '../observe/scheduler-event.js';
+import { SchedulerEvents } from '../observe/scheduler-events.js';
 import { Loop } from '../database/loop.js';
 import { GoneOwnersStore } from './gone-owners.store.js';
+import { RefusedData } from './refused-data.js';
 
 /** A handler that was aborted gets the same time to hear of it as before anybody else takes over. */
 const AFTER_MS = GONE_FOR_MS - GRACE_MS;
 
 const AGAIN_MS = 1_000;
 
-/** Answers without success: somebody holds the row, or has ended the run. */
+/** Answers without success: somebody holds the row, or has ended the run, or the database refuses it. */
 const MOST_TRIES = 10;
 
 /**
@@ -23,11 +26,14 @@ export class GivenUpRuns {
   /** How often each has been tried. */
   private readonly tries = new Map<AttemptFacts, number>();
   private readonly loop: Loop;
+  private readonly refused: RefusedData;
 
   constructor(
     private readonly store: GoneOwnersStore,
+    events: SchedulerEvents,
     @Inject(INSTANCE_ID) private readonly instanceId: string,
   ) {
+    this.refused = new RefusedData(events);
     // What fails here fails the ticker, too, which tells.
     this.loop = new Loop(() => this.giveUp(), { maxSleepMs: LONGEST_TIMER_MS, maxRetryMs: AGAIN_MS, onFailure: () => {} });
   }
@@ -50,7 +56,7 @@ export class GivenUpRuns {
   async giveUp(): Promise<number> {
     const runs = [...this.tries.keys()];
     if (runs.length === 0) return LONGEST_TIMER_MS;
-    const ended = await this.store.giveUp(runs, this.instanceId);
+    const ended = await this.refused.takeApart('give up', runs, runId, (part) => this.store.giveUp(part, this.instanceId));
     const isEnded = (run: AttemptFacts) => ended.some(({ jobName, fireTime }) => jobName === run.jobName && fireTime.getTime() === run.fireTime.getTime());
     for (const run of runs) {
       const tries = this.tries.get(run)! + 1;

@@ -7,6 +7,7 @@ import { Loop } from '../database/loop.js';
 import { monotonicNow } from '../database/clock.js';
 import { JobRunStore, type UnheardClaim } from './job-run.store.js';
 import { InFlightRuns } from './in-flight-runs.js';
+import { RefusedData } from './refused-data.js';
 
 /** How soon it is looked again, in milliseconds: what was sent before the line broke may be carried out only later. */
 const LOOK_AGAIN_MS = 1_000;
@@ -24,6 +25,7 @@ export interface PossibleClaim extends UnheardClaim {
 export class LostClaims {
   private readonly possible = new Map<string, PossibleClaim & { readonly until: number }>();
   private readonly loop: Loop;
+  private readonly refused: RefusedData;
 
   constructor(
     private readonly store: JobRunStore,
@@ -31,6 +33,7 @@ export class LostClaims {
     private readonly events: SchedulerEvents,
     @Inject(INSTANCE_ID) private readonly instanceId: string,
   ) {
+    this.refused = new RefusedData(events);
     // What fails here fails the ticker, too, which tells.
     this.loop = new Loop(() => this.handBack(), { maxSleepMs: LONGEST_TIMER_MS, maxRetryMs: LOOK_AGAIN_MS, onFailure: () => {} });
   }
@@ -57,7 +60,8 @@ export class LostClaims {
       if (claim.until <= now || this.runs.get(runId(claim), claim.attempt)) this.possible.delete(id);
     }
     if (this.possible.size === 0) return Infinity;
-    for (const handedBack of await this.store.handBack([...this.possible.values()], this.instanceId)) {
+    const unheard = [...this.possible.values()];
+    for (const handedBack of await this.refused.takeApart('hand back', unheard, idOf, (part) => this.store.handBack(part, this.instanceId))) {
       const { jobName, fireTime, attempt } = handedBack;
       this.possible.delete(idOf(handedBack));
       this.events.emit({ type: 'run.released', jobName, fireTime, attempt });

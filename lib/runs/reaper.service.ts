@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { KnownJobs } from '../jobs/known-jobs.js';
 import type { JobDefinition } from '../options/job-definition.js';
-import { runId } from '../options/run.js';
+import { runId, type RunKey } from '../options/run.js';
 import { loopListener } from '../observe/scheduler-events.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
 import { RefusedData } from './refused-data.js';
@@ -83,18 +83,19 @@ export class ReaperService {
   /** One pass. @returns milliseconds until something is open */
   async reap(): Promise<number> {
     const names = this.known.map(({ name }) => name);
+    const resting = this.refused.resting('reap');
     const sentAt = monotonicNow();
-    const outlook = await this.store.outlook(names);
+    const outlook = await this.store.outlook(names, resting.runs);
     this.time.observe(outlook.databaseNow, sentAt);
     if (outlook.nextExpiry) this.tellOfRuns();
     const untilExpiry = until(outlook.nextExpiry, outlook.databaseNow);
     const untilAttempt = until(outlook.nextAttempt, outlook.databaseNow);
     const expired = untilExpiry <= 0;
-    if (expired) await this.reapExpired();
+    if (expired) await this.reapExpired(resting.runs);
     if (outlook.removedWait) await this.cancelRemoved();
     if (outlook.strays) await this.unregistered.reapStrays();
     this.leftWaiting = expired || untilAttempt <= 0;
-    if (!this.leftWaiting) return Math.min(untilExpiry, untilAttempt, this.untilNextLook(outlook));
+    if (!this.leftWaiting) return Math.min(untilExpiry, untilAttempt, resting.forMs, this.untilNextLook(outlook));
     return (await this.waiting.start()) > 0 ? 0 : LOOK_AGAIN_MS;
   }
 
@@ -110,9 +111,12 @@ export class ReaperService {
     return Math.max(soon, Math.min(this.pace.idleMs, untilDue + soon));
   }
 
-  private async reapExpired(): Promise<void> {
-    const reaped = await this.store.reap(this.known, REAP_AT_ONCE, (run) => this.refused.tell('reap', runId(run), run, run.problem));
-    reaped.forEach((run) => tellReaped(this.events, run));
+  private async reapExpired(resting: readonly RunKey[]): Promise<void> {
+    const reaped = await this.store.reap(this.known, REAP_AT_ONCE, (run) => this.refused.tell('reap', runId(run), run, run.problem), resting);
+    for (const run of reaped) {
+      this.refused.accepted('reap', runId(run));
+      tellReaped(this.events, run);
+    }
   }
 
   private async cancelRemoved(): Promise<void> {

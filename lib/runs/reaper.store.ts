@@ -73,18 +73,22 @@ export interface UnreapedRun extends RunKey {
 export class ReaperStore {
   constructor(private readonly database: SchedulerDatabase) {}
 
-  /** One cheap look; everything else is asked only when it says so. */
-  async outlook(jobNames: readonly string[]): Promise<ReaperOutlook> {
-    const [row] = await this.database.call<{ now: Date; next_expiry: Date | null; next_attempt: Date | null; removed_wait: boolean; strays: boolean }>('job_run_outlook_1', [jobNames]);
+  /**
+   * One cheap look; everything else is asked only when it says so.
+   * @param resting runs whose leases do not count: they were refused
+   */
+  async outlook(jobNames: readonly string[], resting: readonly RunKey[] = []): Promise<ReaperOutlook> {
+    const [row] = await this.database.call<{ now: Date; next_expiry: Date | null; next_attempt: Date | null; removed_wait: boolean; strays: boolean }>('job_run_outlook_1', [jobNames, ...columnsOf(resting)]);
     return { databaseNow: row!.now, nextExpiry: row!.next_expiry, nextAttempt: row!.next_attempt, removedWait: row!.removed_wait, strays: row!.strays };
   }
 
   /**
    * Makes runs whose lease ran out claimable again at once, dead when their attempts are used up or their job was removed, or
    * cancelled. The transactions in which they still hold a receipt are ended: their process is frozen or gone.
+   * @param resting left out, and in nobody's place
    */
-  reap(jobs: readonly KnownJob[], limit: number, refused?: (run: UnreapedRun) => void): Promise<ReapedRun[]> {
-    return this.reapThose(jobs, null, limit, refused);
+  reap(jobs: readonly KnownJob[], limit: number, refused?: (run: UnreapedRun) => void, resting: readonly RunKey[] = []): Promise<ReapedRun[]> {
+    return this.reapThose(jobs, null, limit, resting, refused);
   }
 
   /**
@@ -92,12 +96,19 @@ export class ReaperStore {
    * again goes on with them. Besides those named, any run that nobody has reaped for a minute: of a former name that no code
    * remembers, or of a job without a row.
    */
-  orphanRunsOf(names: readonly string[], refused?: (run: UnreapedRun) => void): Promise<ReapedRun[]> {
-    return this.reapThose([], names, MOST_ORPHANS, refused);
+  orphanRunsOf(names: readonly string[], refused?: (run: UnreapedRun) => void, resting: readonly RunKey[] = []): Promise<ReapedRun[]> {
+    return this.reapThose([], names, MOST_ORPHANS, resting, refused);
   }
 
-  private async reapThose(jobs: readonly KnownJob[], unknown: readonly string[] | null, limit: number, refused: (run: UnreapedRun) => void = () => {}): Promise<ReapedRun[]> {
-    const rows = await this.database.call<ReapedRow>('job_run_reap_1', [jobs.map(({ name }) => name), jobs.map(({ maxAttempts }) => maxAttempts), unknown, limit]);
+  private async reapThose(
+    jobs: readonly KnownJob[],
+    unknown: readonly string[] | null,
+    limit: number,
+    resting: readonly RunKey[],
+    refused: (run: UnreapedRun) => void = () => {},
+  ): Promise<ReapedRun[]> {
+    const values = [jobs.map(({ name }) => name), jobs.map(({ maxAttempts }) => maxAttempts), unknown, limit, ...columnsOf(resting)];
+    const rows = await this.database.call<ReapedRow>('job_run_reap_1', values);
     for (const { job_name, fire_time, problem } of rows) if (problem !== null) refused({ jobName: job_name, fireTime: fire_time, problem });
     return rows
       .filter(({ problem }) => problem === null)
@@ -129,6 +140,10 @@ export class ReaperStore {
     const rows = await this.database.call<WaitingRow>('job_run_waiting_1', [JSON.stringify(given), limit, slotNeededAt?.toISOString() ?? null]);
     return rows.map(({ job_name, fire_time, ...run }) => ({ jobName: job_name, fireTime: fire_time, ...run }));
   }
+}
+
+function columnsOf(runs: readonly RunKey[]): string[][] {
+  return [runs.map(({ jobName }) => jobName), runs.map(({ fireTime }) => fireTime.toISOString())];
 }
 
 interface ReapedRow {

@@ -11,13 +11,20 @@ const REST_MS = 10_000;
 /** What is refused no more, or nobody asks about any more, is forgotten after so long. */
 const FORGOTTEN_MS = 3_600_000;
 
+/** A step of an occurrence that was refused. */
+interface Refused {
+  readonly step: RefusedStep;
+  readonly run: RunKey;
+  /** By the monotonic clock, when it is tried again. */
+  readonly restUntil: number;
+}
+
 /**
  * Takes a batch apart that the database refuses because of its data. The one that is at fault is told about, once until it was accepted
  * again, and is tried by itself from then on, now and then. The others go on.
  */
 export class RefusedData {
-  /** By the monotonic clock, when each is tried again. */
-  private readonly restUntil = new Map<string, number>();
+  private readonly refused = new Map<string, Refused>();
 
   constructor(private readonly events: SchedulerEvents) {}
 
@@ -33,7 +40,7 @@ export class RefusedData {
     ask: (items: readonly Item[]) => Promise<readonly Answer[]>,
   ): Promise<Answer[]> {
     const now = monotonicNow();
-    const restUntil = (item: Item) => this.restUntil.get(`${step} ${keyOf(item)}`);
+    const restUntil = (item: Item) => this.refused.get(`${step} ${keyOf(item)}`)?.restUntil;
     const again = items.filter((item) => (restUntil(item) ?? Infinity) <= now);
     const parts = [items.filter((item) => restUntil(item) === undefined), ...again.map((item) => [item])].filter(({ length }) => length > 0);
     const answers: Answer[] = [];
@@ -42,7 +49,7 @@ export class RefusedData {
       try {
         answers.push(...(await ask(part)));
         answered = true;
-        if (this.restUntil.size > 0) for (const item of part) this.restUntil.delete(`${step} ${keyOf(item)}`);
+        for (const item of part) this.accepted(step, keyOf(item));
       } catch (error) {
         if (!isRefusedData(error)) {
           if (answered) return answers;
@@ -59,10 +66,21 @@ export class RefusedData {
   /** @param key names what is at fault */
   tell(step: RefusedStep, key: string, { jobName, fireTime }: RunKey, error: unknown): void {
     const now = monotonicNow();
-    for (const [name, until] of this.restUntil) if (until + FORGOTTEN_MS < now) this.restUntil.delete(name);
+    for (const [name, { restUntil }] of this.refused) if (restUntil + FORGOTTEN_MS < now) this.refused.delete(name);
     const name = `${step} ${key}`;
-    const isKnown = this.restUntil.has(name);
-    this.restUntil.set(name, now + REST_MS);
+    const isKnown = this.refused.has(name);
+    this.refused.set(name, { step, run: { jobName, fireTime }, restUntil: now + REST_MS });
     if (!isKnown) this.events.emit({ type: 'data.refused', jobName, fireTime, step, error: describeError(error) });
+  }
+
+  accepted(step: RefusedStep, key: string): void {
+    if (this.refused.size > 0) this.refused.delete(`${step} ${key}`);
+  }
+
+  /** What is left alone for now, and how many milliseconds until the first of it is to be tried again. */
+  resting(step: RefusedStep): { readonly runs: readonly RunKey[]; readonly forMs: number } {
+    const now = monotonicNow();
+    const resting = [...this.refused.values()].filter((one) => one.step === step && one.restUntil > now);
+    return { runs: resting.map(({ run }) => run), forMs: Math.min(...resting.map(({ restUntil }) => restUntil - now)) };
   }
 }

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { GivenUpRuns } from '../../lib/runs/given-up-runs.js';
 import type { AttemptFacts } from '../../lib/observe/scheduler-event.js';
+import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
 
 const RUN: AttemptFacts = { jobName: 'job', fireTime: new Date(1_000), attempt: 2 };
 
@@ -12,7 +13,7 @@ beforeEach(() => {
   jest.useFakeTimers();
   asked = [];
   answer = async (runs) => runs;
-  givenUp = new GivenUpRuns({ giveUp: (runs: readonly AttemptFacts[]) => (asked.push(runs), answer(runs)) } as never, 'me');
+  givenUp = new GivenUpRuns({ giveUp: (runs: readonly AttemptFacts[]) => (asked.push(runs), answer(runs)) } as never, new SchedulerEvents(), 'me');
   givenUp.start();
 });
 afterEach(async () => {

@@ -371,7 +371,8 @@ describe('pages of a run that is cancelled before its tick has ended', () => {
     await until(() => expect(hand.tickets).toHaveLength(2));
     await scheduler.cancel('statements', fireTime, { by: 'test', reason: 'wrong month' });
     await until(async () => expect(await runStatus()).toBe('cancelled'));
-    await app.get(PageKeepingStore).recover(['statements'], { goneForMs: 60_000, stillForMs: 60_000 });
+    const keeping = app.get(PageKeepingStore);
+    await keeping.recover(await keeping.open(['statements']), { goneForMs: 60_000, stillForMs: 60_000 });
     expect(await pages()).toMatchObject([{ status: 'cancelled' }, { status: 'cancelled' }]);
     await scheduler.replay('statements', fireTime, { by: 'test' });
     tick = publish;

@@ -20,6 +20,7 @@ const FIRE_TIME = secondsAgo(60);
 const AFTER = { goneForMs: 60_000, stillForMs: 600_000 };
 const change = (page: string, columns: string) => stores.test.query(`update job_pages set ${columns} where page = $1`, [page]);
 const found = () => stores.test.query<{ page: string; status: string; ticket: number; open: boolean }>('select page, status, ticket, enqueued_at is null as open from job_pages order by page');
+const recover = async () => keeping.recover(await keeping.open(['job']), AFTER);
 const toHandOver = async () => (await keeping.outlook(['job'], 100)).toHandOver.map(({ page, ticket }) => `${page} ${ticket}`).sort();
 
 /** An occurrence with two pages that the queue has. */
@@ -36,14 +37,14 @@ describe('pages that nobody has in hand', () => {
   it('are left to their queue while anything of their occurrence moves', async () => {
     await change('a', `enqueued_at = now() - interval '1 hour'`);
     await change('b', `status = 'done', next_attempt_at = null, finished_at = now() - interval '1 minute'`);
-    expect(await keeping.recover(['job'], AFTER)).toBe(0);
+    expect(await recover()).toBe(0);
     expect(await toHandOver()).toEqual([]);
   });
 
   it('are handed over again, with a new ticket, when nothing has moved for long: the queue has lost them', async () => {
     await change('a', `enqueued_at = now() - interval '1 hour'`);
     await change('b', `status = 'done', next_attempt_at = null, finished_at = now() - interval '11 minutes'`);
-    expect(await keeping.recover(['job'], AFTER)).toBe(1);
+    expect(await recover()).toBe(1);
     await change('a', `created_at = now() - interval '1 hour'`);
     expect(await toHandOver()).toEqual(['a 1']);
   });
@@ -53,7 +54,7 @@ describe('pages that nobody has in hand', () => {
       await change(page!, `status = 'running', attempt = 1, claimed_by = '${instance}', next_attempt_at = null, started_at = now() - interval '10 minutes'`);
       await stores.test.query(`insert into job_instances (id, jobs, handlers, alive_until) values ($1, '[]', '[]', now() + $2::interval)`, [instance, instance === 'there' ? '5 seconds' : '-2 minutes']);
     }
-    expect(await keeping.recover(['job'], AFTER)).toBe(1);
+    expect(await recover()).toBe(1);
     expect(await found()).toEqual([
       { page: 'a', status: 'queued', ticket: 1, open: true },
       { page: 'b', status: 'running', ticket: 0, open: false },
