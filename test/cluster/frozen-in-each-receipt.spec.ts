@@ -12,11 +12,13 @@ interface Form {
   readonly pages?: ReplicaJob['pages'];
   /** True: effects are written in a transaction that is open while the application is waited for. */
   readonly isTransaction?: true;
+  /** True: the application's data source is tried before its first receipt. */
+  readonly isProbed?: true;
 }
 
 const FORMS: readonly Form[] = [
   { name: 'once', steps: () => [{ receipt: 'e' }], isTransaction: true },
-  { name: 'once in a data source of the application', steps: () => [{ receiptInOwn: 'e' }], isTransaction: true },
+  { name: 'once in a data source of the application', steps: () => [{ receiptInOwn: 'e' }], isTransaction: true, isProbed: true },
   { name: 'onceEach', steps: () => [{ each: 3 }], isTransaction: true },
   { name: 'onceBatch', steps: () => [{ bulk: 150 }], isTransaction: true },
   { name: 'onceExternal', steps: (to) => [{ call: 'e', to, inDoubt: 'park' }] },
@@ -54,7 +56,7 @@ describe('a handler whose process is frozen at any message of', () => {
         last: ({ replica }) => replica.kill(),
         // Pages are worked by whoever has their handler: by the walker alone.
         newcomer: form.pages ? [] : [replacedJob(form, [])],
-        allowed: (held) => form.isTransaction === true && isOfTheApplication(held),
+        allowed: (held) => (form.isTransaction === true && isOfTheApplication(held)) || (form.isProbed === true && isOfTheProbe(held)),
       });
       expect(outcome).toEqual({ held: [], others: 'went on' });
     },
@@ -84,6 +86,12 @@ async function fromTheGate(walker: Walker, jobName: string) {
     return Promise.race(ends.map((end) => walker.replica.event(end, at)));
   };
   return { walker, act };
+}
+
+/** Whether that is the scheduler's own database is tried once, by a lock under a random key, which nobody else asks for. */
+function isOfTheProbe(held: string): boolean {
+  const [state, locks] = held.split(': ') as [string, string];
+  return state === 'idle in transaction' && locks.split(', ').every((lock) => lock === 'ExclusiveLock advisory' || lock.startsWith('AccessShareLock pg_'));
 }
 
 function isOfTheApplication(held: string): boolean {

@@ -27,7 +27,7 @@ describe('replicas whose sessions are ended by the server', () => {
     const cutOff = await cluster.anyAtGate('running', later(2));
     await whileRunIsLocked(cutOff.at, async () => {
       cutOff.replica.open('running', cutOff.at);
-      await eventually('its completion to be cut off', async () => (await endSessions(`query like '%status = ''done''%'`)) > 0);
+      await eventually('its completion to be cut off', async () => (await endSessions(`state = 'active' and query like '%job_run_end_1%'`)) > 0);
       await endSessions('true');
     });
     await cutOff.replica.event('run.completed', cutOff.at);

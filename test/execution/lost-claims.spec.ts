@@ -111,7 +111,7 @@ describe('a claim whose answer was lost', () => {
   it.each<[string, Error, number]>([
     ['a line that broke', new Error('Connection terminated unexpectedly'), 2],
     ['a server that shut the session down', Object.assign(new Error('terminating connection'), { severity: 'FATAL', code: '57P01' }), 2],
-    ['a server that refused it', Object.assign(new Error('no such table'), { severity: 'ERROR' }), 0],
+    ['a server that refused it', Object.assign(new Error('no such table'), { severity: 'ERROR', code: '42P01' }), 0],
   ])('after %s %s is taken for %i that may be carried out', async (_what, failure, remembered) => {
     const taken: unknown[] = [];
     const store = { claimDue: () => Promise.reject(failure), claimWaiting: () => Promise.reject(failure) };
