@@ -1,3 +1,5 @@
+import { EMPTY } from 'rxjs';
+import { SchedulerEvents } from '../../dist/lib/index.js';
 import { Test, type TestingModule } from '@nestjs/testing';
 import { INSTANCE_ID, SCHEDULER_OPTIONS } from '../../dist/lib/options/tokens.js';
 import type { JobDefinition } from '../../dist/lib/options/job-definition.js';
@@ -44,6 +46,7 @@ export class SimulatedReplica {
       { provide: INSTANCE_ID, useValue: id },
       { provide: DatabaseTime, useFactory: () => new DatabaseTime() },
       { provide: ExecutorService, useValue: { start: (owned: readonly OwnedRun[]) => replica.execute(owned) } },
+      { provide: SchedulerEvents, useValue: { emit: () => undefined, of: () => EMPTY } },
       ...fakedStores(id, around),
       ...fakedNeighbours(around),
     ];
