@@ -10,11 +10,6 @@ export function wakingUp({ wakeUps }: Tables, what: 'runs' | 'jobs'): string {
   return `pg_notify('${wakeUps}', '${what}')`;
 }
 
-/** SQL that has one instance look for what its handlers are to be told. @param instanceId SQL for a text */
-export function tellingInstance({ wakeUps }: Tables, instanceId: string): string {
-  return `pg_notify('${wakeUps}', 'told ' || ${instanceId})`;
-}
-
 /** Has every instance look at once, when the transaction commits. */
 export async function wakeUp(query: Query, tables: Tables, what: 'runs' | 'jobs'): Promise<void> {
   await query(`select ${wakingUp(tables, what)}`);

@@ -1,29 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FunctionValue } from '../database/call-function.js';
-import { type Query, queryOn } from '../database/query.js';
+import { queryOn } from '../database/query.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
 import { isImpatience } from '../database/sql-state.js';
-import type { Tables } from '../database/tables.js';
 import { RenamedJobError } from '../errors/job.errors.js';
 import { OperationBusyError } from '../errors/operator.errors.js';
-import { STORED_JOB_COLUMNS, storedJob, type StoredJob, type StoredJobRow, unknownJob } from '../jobs/stored-job.js';
+import { unknownJob } from '../jobs/stored-job.js';
 
 /** An operator as `readOperator` reads one. */
 export interface ReadOperator {
   readonly by: string;
   readonly reason: string | null;
-}
-
-/**
- * The job that an operator names; its row is held until the transaction ends.
- * @throws UnknownJobError, RenamedJobError
- */
-export async function operatedJob(query: Query, tables: Tables, name: string): Promise<StoredJob> {
-  const [operated] = await query<{ verdict: string | null; facts: { yieldsTo: string } }>(`select * from ${tables.qualify('job_operated_1')}($1)`, [name]);
-  if (operated!.verdict === 'unknown job') throw await unknownJob(query, tables.jobSchedule, name);
-  if (operated!.verdict === 'renamed') throw new RenamedJobError(name, operated!.facts.yieldsTo);
-  const [row] = await query<StoredJobRow>(`select ${STORED_JOB_COLUMNS} from ${tables.jobSchedule} where name = $1`, [name]);
-  return storedJob(row!);
 }
 
 /** What a verb's function of the database says: what became of it, and what that is told with. */
