@@ -110,7 +110,11 @@ const OPTIONS_PROVIDERS: Provider[] = [
     provide: SCHEDULER_OPTIONS,
     inject: [SCHEDULER_OPTIONS_INPUT],
     useFactory: (given: DistributedSchedulerOptions | undefined) =>
-      resolveSchedulerOptions(given, { env: process.env, embeddedInstalled: isEmbeddedPostgresInstalled(), packageName: rootPackageName() }),
+      resolveSchedulerOptions(given, {
+        env: process.env,
+        embeddedInstalled: isEmbeddedPostgresInstalled(),
+        packageName: rootPackageName(),
+      }),
   },
   { provide: INSTANCE_ID, useFactory: createInstanceId },
   {
@@ -126,7 +130,17 @@ const OPTIONS_PROVIDERS: Provider[] = [
   { provide: LifelineProof, useFactory: () => new LifelineProof() },
 ];
 
-const PUBLIC_SERVICES = [SchedulerEvents, JobRegistry, ClaimService, HeartbeatService, ReaperService, ReceiptService, FanOutService, SchedulerService, TickerService];
+const PUBLIC_SERVICES = [
+  SchedulerEvents,
+  JobRegistry,
+  ClaimService,
+  HeartbeatService,
+  ReaperService,
+  ReceiptService,
+  FanOutService,
+  SchedulerService,
+  TickerService,
+];
 
 const SERVICES: Provider[] = [
   ...PUBLIC_SERVICES,
@@ -203,14 +217,27 @@ const SERVICES: Provider[] = [
 ];
 
 /** What operators do, one idea each. */
-const OPERATIONS = [FireTimes, Pauses, Overrides, Flags, Skips, ManualRuns, Deliveries, Cancels, Explanations, Inventory, InDoubt];
+const OPERATIONS = [
+  FireTimes,
+  Pauses,
+  Overrides,
+  Flags,
+  Skips,
+  ManualRuns,
+  Deliveries,
+  Cancels,
+  Explanations,
+  Inventory,
+  InDoubt,
+];
 
 /** Scheduled work inside the application, on every replica, once per occurrence. Import it once, in the root module. */
 @Module({})
 export class DistributedSchedulerModule {
   /** @throws MissingForRootError when no module of the application has the options */
   constructor(modules: ModulesContainer) {
-    if (![...modules.values()].some(({ providers }) => providers.has(SCHEDULER_OPTIONS))) throw new MissingForRootError();
+    if (![...modules.values()].some(({ providers }) => providers.has(SCHEDULER_OPTIONS)))
+      throw new MissingForRootError();
   }
 
   /**

@@ -20,7 +20,14 @@ export { ReceiptService, type OccurrenceOnceOptions, type OnceOptions } from './
 export type { Effect, OnceOutcome } from './receipts/receipt-writer.js';
 export type { EntityName } from './receipts/receipt-options.js';
 export type { ReceiptIn } from './receipts/receipt-places.js';
-export type { BatchEffect, EachEffect, EachOptions, EachOutcome, KeyedOptions, PendingOptions } from './receipts/receipt-options.js';
+export type {
+  BatchEffect,
+  EachEffect,
+  EachOptions,
+  EachOutcome,
+  KeyedOptions,
+  PendingOptions,
+} from './receipts/receipt-options.js';
 export type { Items } from './database/collections.js';
 export type { ChangedPages } from './operations/dead-pages.service.js';
 export type { DeadPageFilter, DeadPageOptions } from './operations/dead-pages.service.js';
@@ -48,7 +55,15 @@ export type { Alert, AlertKind, AlertSeverity, AlertSink } from './observe/alert
 export type { AlertOptions, AlertSinkOption } from './options/alert-options.js';
 export type { DatabaseTrouble, DatabaseTroubleKind } from './errors/database-trouble.js';
 export { SchedulerEvents } from './observe/scheduler-events.js';
-export type { AttemptFacts, BackfillFacts, PageFacts, EventOf, HoldFacts, SchedulerEvent, SchedulerFact } from './observe/scheduler-event.js';
+export type {
+  AttemptFacts,
+  BackfillFacts,
+  PageFacts,
+  EventOf,
+  HoldFacts,
+  SchedulerEvent,
+  SchedulerFact,
+} from './observe/scheduler-event.js';
 
 export type { BackfillOptions, CancelOptions } from './catch-up/backfill-options.js';
 export type { BulkOptions, DeadLetterFilter, WaitingStatus } from './operations/dead-letter-filter.js';
@@ -75,7 +90,19 @@ export type { ManualOverlap } from './operations/manual-runs.service.js';
 export type { Pause } from './operations/pauses.service.js';
 export type { InDoubtPolicy, ReceiptState } from './receipts/external-effect.js';
 export { neverConnected } from './receipts/external-effect.js';
-export type { Backoff, BackoffFunction, ConcurrencyGroup, FlagOffPolicy, ImplicitOption, JobDefinition, JobPolicies, JobTrigger, MissedPolicy, OverlapPolicy, RetryableFunction } from './options/job-definition.js';
+export type {
+  Backoff,
+  BackoffFunction,
+  ConcurrencyGroup,
+  FlagOffPolicy,
+  ImplicitOption,
+  JobDefinition,
+  JobPolicies,
+  JobTrigger,
+  MissedPolicy,
+  OverlapPolicy,
+  RetryableFunction,
+} from './options/job-definition.js';
 export type { OwnedRun, RunKey, RunStatus, RunTrigger, SavedCheckpoint } from './options/run.js';
 export type { StoredError } from './errors/stored-error.js';
 export type { ClockChange } from './cron/clock-change-preview.js';

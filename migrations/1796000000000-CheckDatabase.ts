@@ -2,21 +2,47 @@ import type { MigrationInterface, QueryRunner } from 'typeorm';
 
 /** The library's tables: `p` is partitioned. No table of another library has all of these columns. */
 const TABLES = [
-  { name: 'job_schedule', kind: 'r', columns: ['name', 'cron', 'time_zone', 'policies', 'effective_from', 'decided_until', 'revision'] },
-  { name: 'job_runs', kind: 'p', columns: ['job_name', 'fire_time', 'status', 'claimed_by', 'lease_until', 'attempt', 'next_attempt_at'] },
-  { name: 'receipts', kind: 'p', columns: ['job_name', 'fire_time', 'entity', 'effect', 'attempt', 'claimed_by', 'idempotency_key'] },
+  {
+    name: 'job_schedule',
+    kind: 'r',
+    columns: ['name', 'cron', 'time_zone', 'policies', 'effective_from', 'decided_until', 'revision'],
+  },
+  {
+    name: 'job_runs',
+    kind: 'p',
+    columns: ['job_name', 'fire_time', 'status', 'claimed_by', 'lease_until', 'attempt', 'next_attempt_at'],
+  },
+  {
+    name: 'receipts',
+    kind: 'p',
+    columns: ['job_name', 'fire_time', 'entity', 'effect', 'attempt', 'claimed_by', 'idempotency_key'],
+  },
   { name: 'receipt_secret', kind: 'r', columns: ['is_one', 'secret'] },
-  { name: 'job_backfills', kind: 'r', columns: ['id', 'job_name', 'range_from', 'range_to', 'fed_until', 'left_alone'] },
+  {
+    name: 'job_backfills',
+    kind: 'r',
+    columns: ['id', 'job_name', 'range_from', 'range_to', 'fed_until', 'left_alone'],
+  },
   { name: 'job_instances', kind: 'r', columns: ['id', 'jobs', 'handlers', 'started_at', 'alive_until', 'declares'] },
   { name: 'job_actions', kind: 'r', columns: ['id', 'at', 'action', 'job_name', 'fire_time', 'actor', 'details'] },
   { name: 'job_flags', kind: 'r', columns: ['name', 'is_on', 'changed_by', 'reason', 'changed_at'] },
   { name: 'job_alerts', kind: 'r', columns: ['key', 'told_at'] },
-  { name: 'job_pages', kind: 'p', columns: ['job_name', 'fire_time', 'page', 'status', 'attempt', 'ticket', 'enqueued_at'] },
+  {
+    name: 'job_pages',
+    kind: 'p',
+    columns: ['job_name', 'fire_time', 'page', 'status', 'attempt', 'ticket', 'enqueued_at'],
+  },
 ];
 
 /** What PostgreSQL keeps under a name, by `pg_class.relkind`. */
 const KINDS: Readonly<Record<string, string>> = {
-  r: 'a table', p: 'a table', f: 'a foreign table', v: 'a view', m: 'a materialized view', S: 'a sequence', c: 'a type',
+  r: 'a table',
+  p: 'a table',
+  f: 'a foreign table',
+  v: 'a view',
+  m: 'a materialized view',
+  S: 'a sequence',
+  c: 'a type',
 };
 
 const OLDEST_VERSION = 140_000;
@@ -30,7 +56,8 @@ interface Foreign {
 }
 
 /**
- * What keeps the library's tables from being in this database and schema: a server that is too old, or tables of somebody else
+ * What keeps the library's tables from being in this database and schema: a server that is too old, or tables of
+ * somebody else
  * that have their names. Null where nothing does.
  */
 export async function problemWithDatabase(query: Query, schema: string): Promise<string | null> {
@@ -63,7 +90,9 @@ export async function problemWithDatabase(query: Query, schema: string): Promise
   )) as Foreign[];
   if (foreign.length === 0) return null;
   const whose = foreign.map(({ name, kind, lacking }) => {
-    const why = lacking ? `it lacks ${lacking.join(', ')}` : 'the library’s own is a table, with partitions where it keeps runs, receipts and pages';
+    const why = lacking
+      ? `it lacks ${lacking.join(', ')}`
+      : 'the library’s own is a table, with partitions where it keeps runs, receipts and pages';
     return `"${schema}"."${name}" is ${KINDS[kind] ?? 'something'} that is not this library's (${why})`;
   });
   return (
@@ -72,14 +101,19 @@ export async function problemWithDatabase(query: Query, schema: string): Promise
   );
 }
 
-/** Refuses a database that the library cannot use, before the migrations after it change anything. It creates nothing. */
+/**
+ * Refuses a database that the library cannot use, before the migrations after it change anything. It creates nothing.
+ */
 export const checkDatabase = (schema?: string) =>
   class CheckDatabase1796000000000 implements MigrationInterface {
     readonly name = 'CheckDatabase1796000000000';
 
     async up(queryRunner: QueryRunner): Promise<void> {
       const options = queryRunner.connection.options as { schema?: string };
-      const problem = await problemWithDatabase((sql, parameters) => queryRunner.query(sql, parameters), schema ?? options.schema ?? 'public');
+      const problem = await problemWithDatabase(
+        (sql, parameters) => queryRunner.query(sql, parameters),
+        schema ?? options.schema ?? 'public',
+      );
       if (problem !== null) throw new Error(problem);
     }
 

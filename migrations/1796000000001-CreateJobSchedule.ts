@@ -75,8 +75,5 @@ export const createJobSchedule = migration('CreateJobSchedule1796000000001', {
     before update of paused_at, paused_until, enabled on @schema.job_schedule
     for each row execute function @schema.job_schedule_keep_holds()`,
   ],
-  down: [
-    `drop table if exists @schema.job_schedule`,
-    `drop function if exists @schema.job_schedule_keep_holds()`,
-  ],
+  down: [`drop table if exists @schema.job_schedule`, `drop function if exists @schema.job_schedule_keep_holds()`],
 });

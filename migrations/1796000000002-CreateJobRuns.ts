@@ -61,7 +61,8 @@ export const createJobRuns = migration('CreateJobRuns1796000000002', {
     where gap_from is not null`,
     `create index if not exists job_runs_dead on @schema.job_runs (fire_time)
     where status = 'dead'`,
-    // The moves stand in the function, which a session reads once: a condition of the trigger would be read again by every statement.
+    // The moves stand in the function, which a session reads once: a condition of the trigger would be read again by
+    // every statement.
     `create or replace function @schema.job_runs_refuse_move() returns trigger language plpgsql as $$
     begin
       if tg_op = 'INSERT' then
@@ -90,8 +91,5 @@ export const createJobRuns = migration('CreateJobRuns1796000000002', {
     when  (old.status <> new.status)
     execute function @schema.job_runs_refuse_move()`,
   ],
-  down: [
-    `drop table if exists @schema.job_runs`,
-    `drop function if exists @schema.job_runs_refuse_move()`,
-  ],
+  down: [`drop table if exists @schema.job_runs`, `drop function if exists @schema.job_runs_refuse_move()`],
 });

@@ -30,7 +30,5 @@ export const createJobBackfills = migration('CreateJobBackfills1796000000004', {
     `create index if not exists job_backfills_active on @schema.job_backfills (job_name)
     where finished_at is null and cancelled_at is null`,
   ],
-  down: [
-    `drop table if exists @schema.job_backfills`,
-  ],
+  down: [`drop table if exists @schema.job_backfills`],
 });

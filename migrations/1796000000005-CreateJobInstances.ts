@@ -15,7 +15,5 @@ export const createJobInstances = migration('CreateJobInstances1796000000005', {
       constraint job_instances_pkey primary key (id)
     ) with (fillfactor = 50)`,
   ],
-  down: [
-    `drop table if exists @schema.job_instances`,
-  ],
+  down: [`drop table if exists @schema.job_instances`],
 });

@@ -24,8 +24,5 @@ export const createJobActions = migration('CreateJobActions1796000000006', {
       constraint job_flags_pkey primary key (name)
     )`,
   ],
-  down: [
-    `drop table if exists @schema.job_flags`,
-    `drop table if exists @schema.job_actions`,
-  ],
+  down: [`drop table if exists @schema.job_flags`, `drop table if exists @schema.job_actions`],
 });

@@ -9,7 +9,5 @@ export const createJobAlerts = migration('CreateJobAlerts1796000000007', {
       constraint job_alerts_pkey primary key (key)
     )`,
   ],
-  down: [
-    `drop table if exists @schema.job_alerts`,
-  ],
+  down: [`drop table if exists @schema.job_alerts`],
 });

@@ -34,7 +34,5 @@ export const createJobPages = migration('CreateJobPages1796000000008', {
     `create index if not exists job_pages_dead on @schema.job_pages (fire_time)
     where status = 'dead'`,
   ],
-  down: [
-    `drop table if exists @schema.job_pages`,
-  ],
+  down: [`drop table if exists @schema.job_pages`],
 });

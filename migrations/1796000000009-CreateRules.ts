@@ -1,8 +1,10 @@
 import { migration } from './frozen.js';
 
 /**
- * Creates the rules that several transitions ask, each once. Those without a table are expressions, which PostgreSQL puts in the
- * place of their call: an index of a status still serves them. The number at the end of a name is the version of the protocol: a
+ * Creates the rules that several transitions ask, each once. Those without a table are expressions, which PostgreSQL
+ * puts in the
+ * place of their call: an index of a status still serves them. The number at the end of a name is the version of the
+ * protocol: a
  * later release adds functions with the next one beside these, so that replicas of both releases run side by side.
  */
 export const createRules = migration('CreateRules1796000000009', {
@@ -12,7 +14,8 @@ export const createRules = migration('CreateRules1796000000009', {
       select hashtextextended('nestjs-distributed-cron:job:' || @schema_text || ':' || job, 0)
     $$`,
 
-    // Takes the locks of jobs until the transaction ends, in one order everywhere: two batches never wait for each other crosswise.
+    // Takes the locks of jobs until the transaction ends, in one order everywhere: two batches never wait for each
+    // other crosswise.
     `create or replace function @schema.job_lock_all_1(jobs text[]) returns void language plpgsql
     set search_path = @schema, pg_temp as $$
     declare
@@ -23,7 +26,8 @@ export const createRules = migration('CreateRules1796000000009', {
       end loop;
     end $$`,
 
-    // The key that every open receipt of one attempt, of a run or of a page, holds (shared) until its transaction ends. It tells
+    // The key that every open receipt of one attempt, of a run or of a page, holds (shared) until its transaction ends.
+    // It tells
     // whose transaction has to be ended when the attempt is taken over.
     `create or replace function @schema.receipt_lock_1(job text, fire_time timestamptz, attempt integer, page text) returns bigint
     language sql stable as $$
@@ -31,8 +35,10 @@ export const createRules = migration('CreateRules1796000000009', {
         'nestjs-distributed-cron:receipt:' || jsonb_build_array(@schema_text, job, extract(epoch from fire_time), attempt, page)::text, 0)
     $$`,
 
-    // Has every instance look at once when the transaction commits: 'runs', 'jobs', or 'told <instance>' for one of them. A hint:
-    // they look at their next poll in any case. Not for claims and ends: commits that notify wait for each other, all over the server.
+    // Has every instance look at once when the transaction commits: 'runs', 'jobs', or 'told <instance>' for one of
+    // them. A hint:
+    // they look at their next poll in any case. Not for claims and ends: commits that notify wait for each other, all
+    // over the server.
     `create or replace function @schema.wake_1(what text) returns void language sql volatile as $$
       select pg_notify('nestjs_distributed_cron_' || left(encode(sha256(convert_to(@schema_text, 'UTF8')), 'hex'), 16), what)
     $$`,
@@ -69,12 +75,14 @@ export const createRules = migration('CreateRules1796000000009', {
       select status in ('running', 'fanned_out') and (status = 'fanned_out' or lease_until > clock_timestamp())
     $$`,
 
-    // A person asked for the run, beside the schedule. Occurrences of the schedule wait for it, and are not skipped because of it.
+    // A person asked for the run, beside the schedule. Occurrences of the schedule wait for it, and are not skipped
+    // because of it.
     `create or replace function @schema.run_is_asked_for_1(trigger text) returns boolean language sql immutable as $$
       select trigger in ('backfill', 'manual')
     $$`,
 
-    // What a run keeps of its attempts: the first and the last 20. On the first, leftOut says how many between them are not kept.
+    // What a run keeps of its attempts: the first and the last 20. On the first, leftOut says how many between them are
+    // not kept.
     `create or replace function @schema.earlier_attempts_with_1(list jsonb, attempt jsonb) returns jsonb language sql immutable as $$
       select case
         when jsonb_typeof(list) is distinct from 'array' then jsonb_build_array(attempt)

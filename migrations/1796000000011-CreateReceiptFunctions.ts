@@ -1,13 +1,16 @@
 import { migration } from './frozen.js';
 
 /**
- * Creates the functions of receipts and of what a handler writes about its own run. They are called over the application's
+ * Creates the functions of receipts and of what a handler writes about its own run. They are called over the
+ * application's
  * connections, too, whose own rules may read a boolean or JSON in another way: their answers are texts.
  */
 export const createReceiptFunctions = migration('CreateReceiptFunctions1796000000011', {
   up: [
-    // What is committed now is kept when the server crashes, although the role or the database would not wait for that. It is called
-    // where somebody outside of the database acts on what was committed. What waits for less than a standby is left as it is.
+    // What is committed now is kept when the server crashes, although the role or the database would not wait for that.
+    // It is called
+    // where somebody outside of the database acts on what was committed. What waits for less than a standby is left as
+    // it is.
     `create or replace function @schema.commit_durably_1() returns void language plpgsql as $$
     begin
       if current_setting('synchronous_commit') = 'off' then
@@ -15,7 +18,8 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
       end if;
     end $$`,
 
-    // The run is this attempt's still, and so is the page if there is one. A page has no lease: it is its worker's until the queue has
+    // The run is this attempt's still, and so is the page if there is one. A page has no lease: it is its worker's
+    // until the queue has
     // delivered it again, and whoever got that has raised the attempt.
     `create or replace function @schema.receipt_is_ours_1(
       its_job text, its_fire_time timestamptz, its_attempt integer, its_instance text, its_page text) returns boolean
@@ -42,7 +46,8 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
       return found;
     end $$`,
 
-    // Asked before an effect. The lock is taken before the look, and before the receipt may have to wait for another: whoever takes the
+    // Asked before an effect. The lock is taken before the look, and before the receipt may have to wait for another:
+    // whoever takes the
     // attempt over finds the transaction by it, and ends it.
     `create or replace function @schema.receipt_may_begin_1(
       its_job text, its_fire_time timestamptz, its_attempt integer, its_instance text, its_page text) returns boolean
@@ -52,7 +57,8 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
       return @schema.receipt_is_ours_1(its_job, its_fire_time, its_attempt, its_instance, its_page);
     end $$`,
 
-    // Asked after an effect. The lock lets heartbeats pass: were it stronger, a process that is busy before its commit would hold up all
+    // Asked after an effect. The lock lets heartbeats pass: were it stronger, a process that is busy before its commit
+    // would hold up all
     // its leases.
     `create or replace function @schema.receipt_may_end_1(
       its_job text, its_fire_time timestamptz, its_attempt integer, its_instance text, its_page text) returns boolean
@@ -87,7 +93,8 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
       raise exception 'nestjs-distributed-cron: the run is no longer ours' using errcode = 'NDC01';
     end $$`,
 
-    // What an effect returned, JSON in UTF-8 in base64, as it is kept: null when this database can't hold it, for its encoding lacks a
+    // What an effect returned, JSON in UTF-8 in base64, as it is kept: null when this database can't hold it, for its
+    // encoding lacks a
     // character of it, or it is nested too deeply. The effect has happened all the same.
     `create or replace function @schema.receipt_result_1(its_result text) returns jsonb language plpgsql as $$
     begin
@@ -96,7 +103,8 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
       return null;
     end $$`,
 
-    // Writes the receipt unless it is there. 'opened': it was not. 'there': with the result that it keeps, as JSON. 'external': it is
+    // Writes the receipt unless it is there. 'opened': it was not. 'there': with the result that it keeps, as JSON.
+    // 'external': it is
     // one of a call.
     `create or replace function @schema.receipt_write_1(
       its_job text, its_fire_time timestamptz, its_attempt integer, its_instance text, its_entity text, its_effect text, its_key text,
@@ -120,7 +128,8 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
       end if;
     end $$`,
 
-    // Writes the receipt before its effect, if the attempt is the owner's. It waits for a transaction that is about to write the same.
+    // Writes the receipt before its effect, if the attempt is the owner's. It waits for a transaction that is about to
+    // write the same.
     // 'refused', or what receipt_write_1 says. In a transaction of the receipt's own, the commit is made durable.
     `create or replace function @schema.receipt_begin_1(
       its_job text, its_fire_time timestamptz, its_attempt integer, its_instance text, its_page text,
@@ -143,7 +152,8 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
       kept := null;
     end $$`,
 
-    // The same for many entities, in one order everywhere, so that batches that meet wait for each other and never in a circle. No row:
+    // The same for many entities, in one order everywhere, so that batches that meet wait for each other and never in a
+    // circle. No row:
     // the attempt is no longer the owner's. Otherwise one without an entity, and one for each that was not there.
     `create or replace function @schema.receipt_begin_all_1(
       its_job text, its_fire_time timestamptz, its_attempt integer, its_instance text, its_page text,
@@ -164,7 +174,8 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
       returning entity;
     end $$`,
 
-    // The receipt of an occurrence, whoever runs it: no lease, so no fence. In a transaction of its own no reaper ends it: the server
+    // The receipt of an occurrence, whoever runs it: no lease, so no fence. In a transaction of its own no reaper ends
+    // it: the server
     // must, when its process is frozen.
     `create or replace function @schema.receipt_begin_for_occurrence_1(
       its_job text, its_fire_time timestamptz, its_writer text, its_entity text, its_effect text, its_key text, is_own boolean, most_idle_ms integer,
@@ -189,7 +200,8 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
       end if;
     end $$`,
 
-    // The first statement of a receipt in a transaction whose snapshot is older than the lease: holds the attempt in whatever state it
+    // The first statement of a receipt in a transaction whose snapshot is older than the lease: holds the attempt in
+    // whatever state it
     // is, so that what a look from outside finds holds until the end.
     `create or replace function @schema.receipt_hold_1(
       its_job text, its_fire_time timestamptz, its_attempt integer, its_instance text, its_page text) returns text
@@ -243,8 +255,10 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
       end if;
     end $$`,
 
-    // What an attempt does about the receipt of a call that is there: 'skip', for it happened; 'call', for it surely did not; 'call
-    // again'; 'park'; 'leave', for it is a person's already; 'refuse', for it stands for an effect in the database. One that is open
+    // What an attempt does about the receipt of a call that is there: 'skip', for it happened; 'call', for it surely
+    // did not; 'call
+    // again'; 'park'; 'leave', for it is a person's already; 'refuse', for it stands for an effect in the database. One
+    // that is open
     // was cut off.
     `create or replace function @schema.receipt_call_step_1(state text, is_external boolean, policy text) returns text
     language sql immutable as $$
@@ -258,7 +272,8 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
       end
     $$`,
 
-    // Opens the receipt of a call, to be committed before the call is made, or says what the one that is there means: a step of
+    // Opens the receipt of a call, to be committed before the call is made, or says what the one that is there means: a
+    // step of
     // receipt_call_step_1, or 'refused', for the attempt is no longer the owner's.
     `create or replace function @schema.receipt_call_open_1(
       its_job text, its_fire_time timestamptz, its_attempt integer, its_instance text, its_page text,
@@ -324,7 +339,8 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
       end if;
     end $$`,
 
-    // The call has been answered: that is a fact, whatever has become of the run since. 'late': it is kept, and the attempt is no
+    // The call has been answered: that is a fact, whatever has become of the run since. 'late': it is kept, and the
+    // attempt is no
     // longer the owner's. 'refused': the call was made again since, or a person has decided about it.
     `create or replace function @schema.receipt_call_close_1(
       its_job text, its_fire_time timestamptz, its_attempt integer, its_instance text, its_page text,
@@ -351,7 +367,8 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
       return case when receipt_is_ours_1(its_job, its_fire_time, its_attempt, its_instance, its_page) then 'closed' else 'late' end;
     end $$`,
 
-    // The call has failed. 'open', 'in_doubt' or 'undone' is what becomes of a receipt that is open; one that is a person's already stays
+    // The call has failed. 'open', 'in_doubt' or 'undone' is what becomes of a receipt that is open; one that is a
+    // person's already stays
     // so, with the error. Returns 'became' when it has become that now.
     `create or replace function @schema.receipt_call_fail_1(
       its_job text, its_fire_time timestamptz, its_attempt integer, its_instance text,
@@ -393,8 +410,10 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
         select from @schema.job_pages page where page.job_name = its_job and page.fire_time = its_fire_time and page.status = 'running')
     $$`,
 
-    // Nobody will find out by itself what came of the call. What is open goes on with its run, while that has an attempt or will have
-    // one, and with the pages under way of one whose tick has failed for good. The run's status is null where its row is gone.
+    // Nobody will find out by itself what came of the call. What is open goes on with its run, while that has an
+    // attempt or will have
+    // one, and with the pages under way of one whose tick has failed for good. The run's status is null where its row
+    // is gone.
     `create or replace function @schema.receipt_is_in_doubt_1(state text, run_status text, its_job text, its_fire_time timestamptz) returns boolean
     language sql stable as $$
       select state = 'in_doubt'
@@ -428,7 +447,8 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
       limit  most;
     end $$`,
 
-    // Keeps what a person says came of calls in doubt, and records it for each. One whose call is made again, or answered, right now is
+    // Keeps what a person says came of calls in doubt, and records it for each. One whose call is made again, or
+    // answered, right now is
     // not changed.
     `create or replace function @schema.receipts_resolve_1(
       of_job text, of_fire_time timestamptz, at_or_after timestamptz, at_or_before timestamptz, of_entity text, of_effect text, of_key text,
@@ -477,7 +497,8 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
       into   changed, left_over;
     end $$`,
 
-    // Parks the calls of runs that have ended without their answer: no attempt follows that would find them. The run is held: one that
+    // Parks the calls of runs that have ended without their answer: no attempt follows that would find them. The run is
+    // held: one that
     // is replayed at this moment may have opened the receipt anew.
     `create or replace function @schema.receipts_park_ended_1(most integer)
     returns table (job_name text, fire_time timestamptz, entity text, effect text, attempt integer, error jsonb)
@@ -530,8 +551,10 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
       return case when found then 'saved' else 'refused' end;
     end $$`,
 
-    // The last statement of a run's own transaction, sent with its commit: fails when the run is no longer ours. Completes the run, or
-    // keeps a checkpoint, or both; where it does neither it holds the run, so that nobody takes it over before the commit.
+    // The last statement of a run's own transaction, sent with its commit: fails when the run is no longer ours.
+    // Completes the run, or
+    // keeps a checkpoint, or both; where it does neither it holds the run, so that nobody takes it over before the
+    // commit.
     `create or replace function @schema.run_step_end_1(
       its_job text, its_fire_time timestamptz, its_attempt integer, its_instance text, its_checkpoint text, is_complete boolean) returns void
     language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$

@@ -1,10 +1,15 @@
 import { migration } from './frozen.js';
 
-/** Creates the transitions of pages. Each names the attempt that it belongs to: of two deliveries, the later one has raised it. */
+/**
+ * Creates the transitions of pages. Each names the attempt that it belongs to: of two deliveries, the later one has
+ * raised it.
+ */
 export const createPageFunctions = migration('CreatePageFunctions1796000000012', {
   up: [
-    // Takes the lock behind which the pages of an occurrence end, until the transaction does: of two that end at once, each would
-    // otherwise see the other as still open, and nobody would end the occurrence. It is not the row of the run, whose lease is renewed
+    // Takes the lock behind which the pages of an occurrence end, until the transaction does: of two that end at once,
+    // each would
+    // otherwise see the other as still open, and nobody would end the occurrence. It is not the row of the run, whose
+    // lease is renewed
     // while its first pages end already.
     `create or replace function @schema.pages_lock_1(its_job text, its_fire_time timestamptz) returns void language plpgsql as $$
     begin
@@ -17,13 +22,15 @@ export const createPageFunctions = migration('CreatePageFunctions1796000000012',
       select status in ('queued', 'running', 'failed')
     $$`,
 
-    // Pages of a run begin only while it is under way: a run that waits has to be started first, by the rules that hold for all.
+    // Pages of a run begin only while it is under way: a run that waits has to be started first, by the rules that hold
+    // for all.
     `create or replace function @schema.run_works_pages_1(status text, lease_until timestamptz, cancel_requested_at timestamptz) returns boolean
     language sql volatile as $$
       select cancel_requested_at is null and @schema.run_is_under_way_1(status, lease_until)
     $$`,
 
-    // Ends an occurrence whose pages have all ended: done, dead when one of them is, or cancelled when that was asked for. To be called
+    // Ends an occurrence whose pages have all ended: done, dead when one of them is, or cancelled when that was asked
+    // for. To be called
     // behind pages_lock_1. Returns its end; null when this has not ended it.
     `create or replace function @schema.pages_end_run_1(its_job text, its_fire_time timestamptz) returns jsonb
     language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
@@ -68,7 +75,8 @@ export const createPageFunctions = migration('CreatePageFunctions1796000000012',
       return ended;
     end $$`,
 
-    // Cancels what waits of the pages of an occurrence that is to be cancelled, and ends it if nothing of it is under way. Returns its
+    // Cancels what waits of the pages of an occurrence that is to be cancelled, and ends it if nothing of it is under
+    // way. Returns its
     // end; null when this has not ended it.
     `create or replace function @schema.pages_settle_1(its_job text, its_fire_time timestamptz) returns jsonb
     language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
@@ -90,8 +98,10 @@ export const createPageFunctions = migration('CreatePageFunctions1796000000012',
       return pages_end_run_1(its_job, its_fire_time);
     end $$`,
 
-    // Writes the pages that are not there, if the run is its attempt's still. Behind the lock, for the tick may end meanwhile (the answer
-    // to this was lost): the end counts all of its pages, or this finds it ended. Returns how many were new; null when the run is
+    // Writes the pages that are not there, if the run is its attempt's still. Behind the lock, for the tick may end
+    // meanwhile (the answer
+    // to this was lost): the end counts all of its pages, or this finds it ended. Returns how many were new; null when
+    // the run is
     // no longer the attempt's.
     `create or replace function @schema.pages_publish_1(
       its_job text, its_fire_time timestamptz, its_attempt integer, its_instance text, its_pages text[], its_data text[]) returns integer
@@ -112,7 +122,8 @@ export const createPageFunctions = migration('CreatePageFunctions1796000000012',
       return added;
     end $$`,
 
-    // Notes that the queue has these tickets. A page that is changed right now is handed over once more, which is harmless.
+    // Notes that the queue has these tickets. A page that is changed right now is handed over once more, which is
+    // harmless.
     `create or replace function @schema.pages_handed_over_1(jobs text[], fire_times timestamptz[], pages text[], tickets integer[]) returns void
     language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
     begin
@@ -132,8 +143,10 @@ export const createPageFunctions = migration('CreatePageFunctions1796000000012',
       and    page.page = handed.page;
     end $$`,
 
-    // Completes a run that may have pages. If it has, it needs no lease and no owner from now on: the last of them ends it, and when all
-    // have ended already, this does. Without pages it is done. Its status is null when the run is no longer the attempt's.
+    // Completes a run that may have pages. If it has, it needs no lease and no owner from now on: the last of them ends
+    // it, and when all
+    // have ended already, this does. Without pages it is done. Its status is null when the run is no longer the
+    // attempt's.
     `create or replace function @schema.run_fan_out_1(
       its_job text, its_fire_time timestamptz, its_attempt integer, its_instance text,
       out status text, out reason text, out pages integer, out error jsonb)
@@ -168,7 +181,8 @@ export const createPageFunctions = migration('CreatePageFunctions1796000000012',
       and    run.status in ('fanned_out', 'done', 'dead', 'cancelled');
     end $$`,
 
-    // A delivery that could not begin its page. Of a run that waits it is given back: the page is handed over anew, with another ticket,
+    // A delivery that could not begin its page. Of a run that waits it is given back: the page is handed over anew,
+    // with another ticket,
     // once the run is under way. 'held': somebody has the page's row, so that it is to be tried again.
     `create or replace function @schema.page_give_back_1(its_job text, its_fire_time timestamptz, its_page text, its_ticket integer) returns text
     language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
@@ -203,7 +217,8 @@ export const createPageFunctions = migration('CreatePageFunctions1796000000012',
       return case when found then 'held' else 'over' end;
     end $$`,
 
-    // Begins the next attempt of a page. Who worked it before and has not ended it is dead, frozen, or cut off from the queue: what it has
+    // Begins the next attempt of a page. Who worked it before and has not ended it is dead, frozen, or cut off from the
+    // queue: what it has
     // open of receipts is ended, and what it writes from now on is refused. 'claimed', or what page_give_back_1 says.
     `create or replace function @schema.page_begin_1(
       its_job text, its_fire_time timestamptz, its_page text, its_ticket integer, its_instance text,
@@ -253,8 +268,10 @@ export const createPageFunctions = migration('CreatePageFunctions1796000000012',
       verdict := page_give_back_1(its_job, its_fire_time, its_page, its_ticket);
     end $$`,
 
-    // Ends an attempt of a page, and the occurrence when it was the last of its pages. One that is to be cancelled is begun no more. The
-    // page's status is null when the page is no longer the attempt's. Asked again, because the answer was lost, it finds what it wrote.
+    // Ends an attempt of a page, and the occurrence when it was the last of its pages. One that is to be cancelled is
+    // begun no more. The
+    // page's status is null when the page is no longer the attempt's. Asked again, because the answer was lost, it
+    // finds what it wrote.
     `create or replace function @schema.page_end_1(
       its_job text, its_fire_time timestamptz, its_page text, its_attempt integer, its_instance text,
       its_status text, its_error text, its_reason text, retry_in_ms double precision, its_releases integer,
@@ -294,8 +311,10 @@ export const createPageFunctions = migration('CreatePageFunctions1796000000012',
       and    page.status <> 'running';
     end $$`,
 
-    // Of these occurrences, queues again what is under way in processes that are gone, and what the queue seems to have lost: of an occurrence in which nothing
-    // has moved for a while, whatever it was given. A queue that has not lost it drops it, or delivers it once too often. What waits of a
+    // Of these occurrences, queues again what is under way in processes that are gone, and what the queue seems to have
+    // lost: of an occurrence in which nothing
+    // has moved for a while, whatever it was given. A queue that has not lost it drops it, or delivers it once too
+    // often. What waits of a
     // run that was cancelled before its tick had ended waits for nobody. Returns how many are queued again.
     `create or replace function @schema.pages_recover_1(
       jobs text[], fire_times timestamptz[], gone_for_ms double precision, still_for_ms double precision) returns integer

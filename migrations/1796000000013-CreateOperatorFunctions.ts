@@ -4,7 +4,8 @@ import { migration } from './frozen.js';
 const VERB = `language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set lock_timeout = '2s'`;
 
 /**
- * Creates the operators' verbs, each one function that judges, changes, records and wakes up. It answers with a verdict, and with
+ * Creates the operators' verbs, each one function that judges, changes, records and wakes up. It answers with a
+ * verdict, and with
  * the facts that the verdict is told with. Where a verdict is null there is none yet.
  */
 export const createOperatorFunctions = migration('CreateOperatorFunctions1796000000013', {
@@ -159,7 +160,8 @@ export const createOperatorFunctions = migration('CreateOperatorFunctions1796000
       verdict := 'unskipped';
     end $$`,
 
-    // The first free millisecond, from one on, that is not a whole second: a manual run has a fire time that no occurrence has.
+    // The first free millisecond, from one on, that is not a whole second: a manual run has a fire time that no
+    // occurrence has.
     // Null when five seconds are full.
     `create or replace function @schema.run_place_1(its_job text, its_start timestamptz) returns timestamptz
     language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
@@ -175,7 +177,8 @@ export const createOperatorFunctions = migration('CreateOperatorFunctions1796000
       return null;
     end $$`,
 
-    // Adds a run that a person asks for. Behind the lock of the job, behind which claims are made: of two clicks the second one sees
+    // Adds a run that a person asks for. Behind the lock of the job, behind which claims are made: of two clicks the
+    // second one sees
     // the run of the first.
     `create or replace function @schema.run_now_1(
       its_job text, its_overlap text, its_data jsonb, its_flag_off text, its_actor text, its_reason text, its_details jsonb,
@@ -235,7 +238,8 @@ export const createOperatorFunctions = migration('CreateOperatorFunctions1796000
       facts := jsonb_build_object('fireTime', place);
     end $$`,
 
-    // Holds a run's row, for a verb. It waits for nobody: a transaction of the application may hold the row for as long as it likes.
+    // Holds a run's row, for a verb. It waits for nobody: a transaction of the application may hold the row for as long
+    // as it likes.
     // A receipt that is about to commit shares the row with this.
     `create or replace function @schema.run_operated_1(its_job text, its_fire_time timestamptz, out verdict text, out facts jsonb)
     language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
@@ -292,12 +296,14 @@ export const createOperatorFunctions = migration('CreateOperatorFunctions1796000
       perform job_action_record_1('cancel', its_job, its_fire_time, its_actor, its_reason, jsonb_build_object('was', was));
     end $$`,
 
-    // The run died because some of its pages did, and not its tick: begun again, its tick would only find that all is published.
+    // The run died because some of its pages did, and not its tick: begun again, its tick would only find that all is
+    // published.
     `create or replace function @schema.run_died_of_pages_1(status text, pages integer) returns boolean language sql immutable as $$
       select status = 'dead' and pages is not null
     $$`,
 
-    // Queues pages of an occurrence again: the dead ones among those that are named, or all that are not done. Those that were thrown
+    // Queues pages of an occurrence again: the dead ones among those that are named, or all that are not done. Those
+    // that were thrown
     // away stay so. Attempts so far do not count, and tickets that a queue may still have are worth nothing.
     `create or replace function @schema.page_reopen_1(its_job text, its_fire_time timestamptz, its_pages text[], its_actor text) returns integer
     language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
@@ -321,8 +327,10 @@ export const createOperatorFunctions = migration('CreateOperatorFunctions1796000
       return reopened;
     end $$`,
 
-    // Has a run begin again. It waits like any other, whatever it was: its turn, holds and flags are judged by whoever starts it. What it
-    // has of attempts does not count any more. It leaves a backfill that is active: whoever cancels that would undo what a person wanted.
+    // Has a run begin again. It waits like any other, whatever it was: its turn, holds and flags are judged by whoever
+    // starts it. What it
+    // has of attempts does not count any more. It leaves a backfill that is active: whoever cancels that would undo
+    // what a person wanted.
     `create or replace function @schema.run_begin_again_1(
       its_job text, its_fire_time timestamptz, its_actor text, its_reason text, its_details jsonb) returns void
     language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
@@ -406,7 +414,8 @@ export const createOperatorFunctions = migration('CreateOperatorFunctions1796000
          and (verb <> 'replay' or not @schema.job_is_removed_1(job_name))
     $$`,
 
-    // Replays or discards many, the earliest fire times first. A run that somebody else changes right now is passed over. Planned for
+    // Replays or discards many, the earliest fire times first. A run that somebody else changes right now is passed
+    // over. Planned for
     // the filter that is given: each has an index of its own.
     `create or replace function @schema.run_change_all_1(
       verb text, its_status text, its_job text, its_start timestamptz, its_end timestamptz, its_error text, its_limit integer,
@@ -448,7 +457,8 @@ export const createOperatorFunctions = migration('CreateOperatorFunctions1796000
       from   unnest(jobs, fire_times) as changed (job_name, fire_time);
     end $$`,
 
-    // Queues dead pages of one occurrence again. One that had died waits for its start like any other; a run that ended otherwise has its
+    // Queues dead pages of one occurrence again. One that had died waits for its start like any other; a run that ended
+    // otherwise has its
     // pages begun by its own replay.
     `create or replace function @schema.page_replay_1(
       its_job text, its_fire_time timestamptz, its_pages text[], its_actor text, its_reason text, out verdict text, out facts jsonb) ${VERB} as $$

@@ -1,12 +1,14 @@
 import { migration } from './frozen.js';
 
 /**
- * Creates what changes the schedules that all replicas follow, and what decides about missed occurrences. Fire times can't be computed
+ * Creates what changes the schedules that all replicas follow, and what decides about missed occurrences. Fire times
+ * can't be computed
  * here: an instance reads, plans, and has one function write the plan, if what it read still holds.
  */
 export const createScheduleFunctions = migration('CreateScheduleFunctions1796000000014', {
   up: [
-    // One change of schedules at a time. Revisions are therefore in the order of the commits, and whoever has seen one has seen all
+    // One change of schedules at a time. Revisions are therefore in the order of the commits, and whoever has seen one
+    // has seen all
     // that were before it.
     `create or replace function @schema.job_schedule_revision_1() returns bigint
     language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
@@ -21,12 +23,14 @@ export const createScheduleFunctions = migration('CreateScheduleFunctions1796000
       select case when calendar is null then jsonb_build_array(cron, time_zone) else jsonb_build_array(cron, time_zone, calendar) end
     $$`,
 
-    // A change holds from when it was planned. One that comes later, because its process stood still, would act on the past.
+    // A change holds from when it was planned. One that comes later, because its process stood still, would act on the
+    // past.
     `create or replace function @schema.plan_is_fresh_1(planned_at timestamptz) returns boolean language sql volatile as $$
       select clock_timestamp() < planned_at + interval '5 seconds'
     $$`,
 
-    // Waits for claims of the job that are under way, and lets none begin until the transaction ends. False: its row is not as it was read.
+    // Waits for claims of the job that are under way, and lets none begin until the transaction ends. False: its row is
+    // not as it was read.
     `create or replace function @schema.job_schedule_hold_1(its_job text, its_seen text) returns boolean
     language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
     begin
@@ -39,7 +43,8 @@ export const createScheduleFunctions = migration('CreateScheduleFunctions1796000
       return found;
     end $$`,
 
-    // Records what a schedule that is being replaced leaves undecided, while its job is held. False: something was decided since it was planned.
+    // Records what a schedule that is being replaced leaves undecided, while its job is held. False: something was
+    // decided since it was planned.
     `create or replace function @schema.job_schedule_supersede_1(its_job text, planned jsonb) returns boolean
     language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
     declare
@@ -57,7 +62,8 @@ export const createScheduleFunctions = migration('CreateScheduleFunctions1796000
       return true;
     end $$`,
 
-    // Says that an instance is there and what it declares. The others look at once: with every one that comes other jobs are theirs.
+    // Says that an instance is there and what it declares. The others look at once: with every one that comes other
+    // jobs are theirs.
     `create or replace function @schema.job_instance_announce_1(
       its_id text, its_jobs jsonb, its_handlers jsonb, its_declares bigint, alive_ms bigint) returns void
     language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
@@ -73,7 +79,8 @@ export const createScheduleFunctions = migration('CreateScheduleFunctions1796000
       perform wake_1('jobs');
     end $$`,
 
-    // Writes what the code of an instance declares; without an id, of one that takes no part. True: the server was away until just now,
+    // Writes what the code of an instance declares; without an id, of one that takes no part. True: the server was away
+    // until just now,
     // and there are instances that were not heard of since.
     `create or replace function @schema.job_schedule_declare_1(
       its_id text, its_jobs jsonb, its_handlers jsonb, its_declares bigint, alive_ms bigint, its_declared jsonb) returns boolean
@@ -132,7 +139,8 @@ export const createScheduleFunctions = migration('CreateScheduleFunctions1796000
         and exists (select from job_instances where alive_until <= clock_timestamp());
     end $$`,
 
-    // Of the jobs as an instance declares them, those that have another schedule or name, and that nobody else who is live holds to it.
+    // Of the jobs as an instance declares them, those that have another schedule or name, and that nobody else who is
+    // live holds to it.
     // seen changes with every change of the rows.
     `create or replace function @schema.job_schedule_free_1(its_instance text, its_declared jsonb)
     returns table (name text, yields boolean, holder text, cron text, time_zone text, calendar text, decided_until timestamptz, edited boolean, seen text)
@@ -159,7 +167,8 @@ export const createScheduleFunctions = migration('CreateScheduleFunctions1796000
       order  by stored.name
     $$`,
 
-    // Gives jobs the schedules, or the names, that an instance declares. Those that are not as they were planned are left alone.
+    // Gives jobs the schedules, or the names, that an instance declares. Those that are not as they were planned are
+    // left alone.
     // Returns the names of those that have changed: the jobs, and those that now yield to them.
     `create or replace function @schema.job_schedule_take_over_1(its_instance text, planned_at timestamptz, planned jsonb) returns setof text
     language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
@@ -273,7 +282,8 @@ export const createScheduleFunctions = migration('CreateScheduleFunctions1796000
       return query select changed.name from job_schedule changed where changed.revision = its_revision;
     end $$`,
 
-    // The jobs that no live instance declares any more, nor is about to take over under another name; also those made at run time whose
+    // The jobs that no live instance declares any more, nor is about to take over under another name; also those made
+    // at run time whose
     // handler nobody has. A look through all that all instances declare: its cost is estimated far too high.
     `create or replace function @schema.job_schedule_unregistered_1() returns table (name text, cron text, time_zone text, handler text)
     language sql volatile set search_path = @schema, pg_temp set jit = off as $$
@@ -293,7 +303,8 @@ export const createScheduleFunctions = migration('CreateScheduleFunctions1796000
       order  by schedule.name
     $$`,
 
-    // Puts an operator's schedule in place of the one that the code declares. planned is null where the schedule is the same.
+    // Puts an operator's schedule in place of the one that the code declares. planned is null where the schedule is the
+    // same.
     // False: the job is not as it was read.
     `create or replace function @schema.job_schedule_override_1(
       its_job text, its_seen text, planned jsonb, its_cron text, its_time_zone text, its_actor text, its_reason text, its_details jsonb)
@@ -321,7 +332,8 @@ export const createScheduleFunctions = migration('CreateScheduleFunctions1796000
       return true;
     end $$`,
 
-    // From now on declarations count again. cleared is false where there was no override, null where there is no such job to operate.
+    // From now on declarations count again. cleared is false where there was no override, null where there is no such
+    // job to operate.
     `create or replace function @schema.job_schedule_clear_override_1(its_job text, its_actor text, its_reason text) returns boolean
     language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
     declare
@@ -352,7 +364,8 @@ export const createScheduleFunctions = migration('CreateScheduleFunctions1796000
       return was_overridden;
     end $$`,
 
-    // Adds a job that is made at run time. False: the name is taken, by such a job, or by one that a live instance's code declares.
+    // Adds a job that is made at run time. False: the name is taken, by such a job, or by one that a live instance's
+    // code declares.
     `create or replace function @schema.job_schedule_add_1(
       its_job text, its_cron text, its_time_zone text, its_calendar text, its_owner text, its_policies jsonb,
       its_handler text, its_options jsonb, its_data jsonb) returns boolean
@@ -394,7 +407,8 @@ export const createScheduleFunctions = migration('CreateScheduleFunctions1796000
       return true;
     end $$`,
 
-    // Changes a job that was made at run time. planned is null where its schedule stays. False: the job is not as it was read.
+    // Changes a job that was made at run time. planned is null where its schedule stays. False: the job is not as it
+    // was read.
     `create or replace function @schema.job_schedule_update_1(
       its_job text, its_cron text, its_time_zone text, its_calendar text, its_owner text, its_policies jsonb,
       its_handler text, its_options jsonb, its_data jsonb, its_seen text, planned jsonb) returns boolean
@@ -423,7 +437,8 @@ export const createScheduleFunctions = migration('CreateScheduleFunctions1796000
       return true;
     end $$`,
 
-    // Takes out a job that was made at run time, with its waiting runs and its backfills. False: it is not as it was read.
+    // Takes out a job that was made at run time, with its waiting runs and its backfills. False: it is not as it was
+    // read.
     `create or replace function @schema.job_schedule_remove_1(its_job text, its_seen text) returns boolean
     language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
     declare
@@ -450,9 +465,12 @@ export const createScheduleFunctions = migration('CreateScheduleFunctions1796000
       return true;
     end $$`,
 
-    // Writes what becomes of a job's missed occurrences later than its_from, up to its_until: all of it, or nothing (false) where somebody
-    // else is at the job, its row is not as it was read, or something of that time has been decided since. Claims of it are kept out
-    // meanwhile, or one of an occurrence in a gap would come beside the gap. A run that is caught up stands in for older ones that
+    // Writes what becomes of a job's missed occurrences later than its_from, up to its_until: all of it, or nothing
+    // (false) where somebody
+    // else is at the job, its row is not as it was read, or something of that time has been decided since. Claims of it
+    // are kept out
+    // meanwhile, or one of an occurrence in a gap would come beside the gap. A run that is caught up stands in for
+    // older ones that
     // nobody has begun; what a claim has in hand is let begin.
     `create or replace function @schema.catch_up_write_1(
       its_job text, its_seen text, its_from timestamptz, its_until timestamptz, its_rows integer, its_decisions jsonb, stands_in timestamptz)

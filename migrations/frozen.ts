@@ -4,7 +4,8 @@ import type { MigrationInterface, QueryRunner } from 'typeorm';
 export type MigrationClass = new () => MigrationInterface;
 
 /**
- * The statements of a migration, in their order. In each, `@schema` stands for the schema's quoted name, and `@schema_text` for
+ * The statements of a migration, in their order. In each, `@schema` stands for the schema's quoted name, and
+ * `@schema_text` for
  * a literal of its name.
  */
 interface Texts {
@@ -37,7 +38,10 @@ export function migration(name: string, { up, down, createsSchema = false }: Tex
     };
 }
 
-/** Creates the schema where it is missing. Asks first: `create schema if not exists` needs a right it may have no use for. */
+/**
+ * Creates the schema where it is missing. Asks first: `create schema if not exists` needs a right it may have no use
+ * for.
+ */
 export async function ensureSchema(queryRunner: QueryRunner, schema: string): Promise<void> {
   const schemas = (await queryRunner.query('select from pg_namespace where nspname = $1', [schema])) as unknown[];
   if (schemas.length === 0) await queryRunner.query(`create schema ${quoteIdentifier(schema)}`);

@@ -16,7 +16,8 @@ const INSTANTS = {
 };
 
 /**
- * In libfaketime's own epoll_wait the clock reads true, also for a signal's handler that interrupts it: PostgreSQL's, which
+ * In libfaketime's own epoll_wait the clock reads true, also for a signal's handler that interrupts it: PostgreSQL's,
+ * which
  * looks there whether a time-out has come, would find none for years.
  */
 const WAITS_FAKED = `
@@ -27,12 +28,24 @@ int epoll_wait(int epoll, struct epoll_event *events, int most, int timeout) {
   return syscall(SYS_epoll_pwait, epoll, events, most, timeout, 0, 8);
 }`;
 
-const { values, tokens } = parseArgs({ options: { at: { type: 'string', multiple: true } }, strict: false, allowPositionals: true, tokens: true });
+const { values, tokens } = parseArgs({
+  options: { at: { type: 'string', multiple: true } },
+  strict: false,
+  allowPositionals: true,
+  tokens: true,
+});
 const unknown = (values.at ?? []).filter((name) => !(name in INSTANTS));
 if (unknown.length > 0) fail(`There is no ${unknown.join(', ')}: --at is one of ${Object.keys(INSTANTS).join(', ')}.`);
 const library = libraryPath();
 if (!library) fail('libfaketime is not installed: apt-get install libfaketime');
-const forJest = process.argv.slice(2).filter((_, index) => !tokens.some((token) => token.name === 'at' && (token.index === index || (!token.inlineValue && token.index + 1 === index))));
+const forJest = process.argv
+  .slice(2)
+  .filter(
+    (_, index) =>
+      !tokens.some(
+        (token) => token.name === 'at' && (token.index === index || (!token.inlineValue && token.index + 1 === index)),
+      ),
+  );
 
 const failed = [];
 for (const name of values.at ?? Object.keys(INSTANTS)) {
@@ -65,12 +78,21 @@ function clockFrom(instant, folder) {
   // As root, the server runs as another user.
   for (const path of [folder, waits]) chmodSync(path, 0o755);
   chmodSync(offset, 0o644);
-  return { LD_PRELOAD: `${waits}:${library}`, FAKETIME_TIMESTAMP_FILE: offset, FAKETIME_DONT_FAKE_MONOTONIC: '1', NO_FAKE_STAT: '1' };
+  return {
+    LD_PRELOAD: `${waits}:${library}`,
+    FAKETIME_TIMESTAMP_FILE: offset,
+    FAKETIME_DONT_FAKE_MONOTONIC: '1',
+    NO_FAKE_STAT: '1',
+  };
 }
 
 function libraryPath() {
-  const multiarch = existsSync('/usr/lib') ? readdirSync('/usr/lib').map((folder) => `/usr/lib/${folder}/faketime`) : [];
-  return [...multiarch, '/usr/lib/faketime', '/usr/local/lib/faketime'].map((folder) => join(folder, 'libfaketime.so.1')).find(existsSync);
+  const multiarch = existsSync('/usr/lib')
+    ? readdirSync('/usr/lib').map((folder) => `/usr/lib/${folder}/faketime`)
+    : [];
+  return [...multiarch, '/usr/lib/faketime', '/usr/local/lib/faketime']
+    .map((folder) => join(folder, 'libfaketime.so.1'))
+    .find(existsSync);
 }
 
 function fail(text) {

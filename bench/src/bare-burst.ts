@@ -10,11 +10,18 @@ export interface BareBurst {
 }
 
 /**
- * The floor of a burst: so many connections insert all rows at once, `on conflict do nothing`, and end those that they won.
+ * The floor of a burst: so many connections insert all rows at once, `on conflict do nothing`, and end those that they
+ * won.
  * One table with one key: no lease, no history, no schedule to compute.
  */
-export async function bareBurst(client: pg.Client, url: string, { rows, connections, samples }: { rows: number; connections: number; samples: number }): Promise<BareBurst> {
-  await client.query('create table bare_runs (job_name text, fire_time timestamptz, owner integer, finished_at timestamptz, primary key (job_name, fire_time))');
+export async function bareBurst(
+  client: pg.Client,
+  url: string,
+  { rows, connections, samples }: { rows: number; connections: number; samples: number },
+): Promise<BareBurst> {
+  await client.query(
+    'create table bare_runs (job_name text, fire_time timestamptz, owner integer, finished_at timestamptz, primary key (job_name, fire_time))',
+  );
   const names = Array.from({ length: rows }, (_, index) => `job-${index}`);
   const clients = await Promise.all(Array.from({ length: connections }, () => connected(url)));
   try {
@@ -26,7 +33,11 @@ export async function bareBurst(client: pg.Client, url: string, { rows, connecti
       await Promise.all(clients.map((one, owner) => claimAndEnd(one, names, fireTime, owner)));
       if (sample > 0) millis.push(performance.now() - startedAt);
     }
-    return { millis: median(millis), statementsEach: (2 * connections) / rows, walBytesEach: ((await walPosition(client)) - wal) / rows / (samples + 1) };
+    return {
+      millis: median(millis),
+      statementsEach: (2 * connections) / rows,
+      walBytesEach: ((await walPosition(client)) - wal) / rows / (samples + 1),
+    };
   } finally {
     await Promise.all(clients.map((one) => one.end()));
     await client.query('drop table bare_runs');
@@ -39,7 +50,12 @@ async function connected(url: string): Promise<pg.Client> {
   return client;
 }
 
-async function claimAndEnd(client: pg.Client, names: readonly string[], fireTime: string, owner: number): Promise<void> {
+async function claimAndEnd(
+  client: pg.Client,
+  names: readonly string[],
+  fireTime: string,
+  owner: number,
+): Promise<void> {
   const { rows } = await client.query<{ job_name: string }>(
     `insert into bare_runs (job_name, fire_time, owner)
      select name, $2, $3

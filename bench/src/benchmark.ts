@@ -3,10 +3,28 @@ export interface Figure {
   /** `benchmark.what`, the same from run to run. */
   readonly name: string;
   readonly value: number;
-  readonly unit: 'ms' | 'µs' | 'MB' | 'a run' | 'a second' | 'a beat' | 'a start' | 'share' | 'times' | '%' | 'bytes' | 'GB' | 'connections';
-  /** What the machine needs for the least that any solution must do, measured in the same run; in the same unit. Nothing, where nothing need be done. */
+  readonly unit:
+    | 'ms'
+    | 'µs'
+    | 'MB'
+    | 'a run'
+    | 'a second'
+    | 'a beat'
+    | 'a start'
+    | 'share'
+    | 'times'
+    | '%'
+    | 'bytes'
+    | 'GB'
+    | 'connections';
+  /**
+   * What the machine needs for the least that any solution must do, measured in the same run; in the same unit.
+   * Nothing, where nothing need be done.
+   */
   readonly floor: number;
-  /** What the value should stay within, in the same unit: a bound of its own, or drawn from another figure of the run. */
+  /**
+   * What the value should stay within, in the same unit: a bound of its own, or drawn from another figure of the run.
+   */
   readonly reach: number;
 }
 

@@ -23,7 +23,8 @@ interface FleetStart {
 }
 
 /**
- * Replicas that have loaded their code make their applications at the same moment, on a database that knows nothing and on
+ * Replicas that have loaded their code make their applications at the same moment, on a database that knows nothing and
+ * on
  * one that knows their jobs. The floor is the same moment for applications without a scheduler.
  */
 export async function fleetFigures(server: string, { quick, samples }: Effort): Promise<Figure[]> {
@@ -53,13 +54,24 @@ export async function fleetFigures(server: string, { quick, samples }: Effort): 
       { name: `boot.replicas-${replicas}-new`, value: millis(empty), unit: 'ms', floor, reach: floor + WITHIN_MS },
       { name: `boot.replicas-${replicas}-known`, value: millis(known), unit: 'ms', floor, reach: floor + WITHIN_MS },
       { name: `boot.cpu-${many}`, value: cpu(known), unit: 'ms', floor: cpu(floors), reach: cpu(floors) + WITHIN_MS },
-      { name: `boot.statements-${many}`, value: statements(known), unit: 'a start', floor: statements(knownFew), reach: 1.05 * statements(knownFew) },
+      {
+        name: `boot.statements-${many}`,
+        value: statements(known),
+        unit: 'a start',
+        floor: statements(knownFew),
+        reach: 1.05 * statements(knownFew),
+      },
     ];
   });
 }
 
 /** @param settledMs what each does at first when it is up is done by then, and nothing is done again yet */
-async function startAll(count: number, plan: { url: string | null; jobs: number }, statements: StatementCount, settledMs: number): Promise<FleetStart> {
+async function startAll(
+  count: number,
+  plan: { url: string | null; jobs: number },
+  statements: StatementCount,
+  settledMs: number,
+): Promise<FleetStart> {
   const replicas = await Promise.all(Array.from({ length: count }, () => loaded(plan)));
   try {
     await statements.reset();
@@ -86,7 +98,9 @@ async function ordered(replica: ChildProcess, order: BootOrder): Promise<BootTol
 }
 
 async function said(replica: ChildProcess): Promise<BootTold> {
-  const ended = once(replica, 'exit').then(([code]) => Promise.reject(new Error(`A replica ended before it was up: exit code ${code}.`)));
+  const ended = once(replica, 'exit').then(([code]) =>
+    Promise.reject(new Error(`A replica ended before it was up: exit code ${code}.`)),
+  );
   ended.catch(() => {});
   const [told] = (await Promise.race([once(replica, 'message'), ended])) as [BootTold];
   return told;

@@ -18,9 +18,13 @@ const logger = { log: () => {}, warn: () => {}, error: console.error };
 const scheduler = DistributedSchedulerModule.forRoot({ connection: url!, migrate: true });
 
 const startedAt = performance.now();
-const app = await NestFactory.createApplicationContext({ module: Jobs, imports: [scheduler], providers: [Jobs] }, { logger, abortOnError: false });
+const app = await NestFactory.createApplicationContext(
+  { module: Jobs, imports: [scheduler], providers: [Jobs] },
+  { logger, abortOnError: false },
+);
 const nextDueAt = app.get(Timelines, { strict: false }).nextDueAt;
 const millis = performance.now() - startedAt;
-if (app.get(JobRegistry).list().length !== Number(count) || !Number.isFinite(nextDueAt)) throw new Error('Not every job is scheduled.');
+if (app.get(JobRegistry).list().length !== Number(count) || !Number.isFinite(nextDueAt))
+  throw new Error('Not every job is scheduled.');
 await app.close();
 console.log(JSON.stringify({ millis } satisfies BootSample));

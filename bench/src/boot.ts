@@ -9,15 +9,20 @@ const REACH_MS = 2_000;
 /** The whole start of a replica, the database included. The first round, which makes the tables, does not count. */
 export const boot: Benchmark = {
   name: 'boot',
-  about: 'an application with 5,000 jobs over all time zones started anew on its database, the next instants known; 10 replicas with 500 jobs started at once',
+  about:
+    'an application with 5,000 jobs over all time zones started anew on its database, the next instants known; 10 replicas with 500 jobs started at once',
 
   async run(effort: Effort): Promise<Figure[]> {
     const { quick, samples } = effort;
     const jobs = quick ? 50 : 5_000;
     return onServer(async (url) => {
-      const start = async (count: number) => (await inFreshProcess<BootSample>('boot.sample.js', url, String(count))).millis;
+      const start = async (count: number) =>
+        (await inFreshProcess<BootSample>('boot.sample.js', url, String(count))).millis;
       const [floor, value] = await mediansOf(samples, [() => start(1), () => start(jobs)]);
-      return [{ name: 'boot.known', value: value!, unit: 'ms', floor: floor!, reach: REACH_MS }, ...(await fleetFigures(url, effort))];
+      return [
+        { name: 'boot.known', value: value!, unit: 'ms', floor: floor!, reach: REACH_MS },
+        ...(await fleetFigures(url, effort)),
+      ];
     });
   },
 };

@@ -38,28 +38,60 @@ export const burst: Benchmark = {
 
   async run(effort: Effort): Promise<Figure[]> {
     const figures: Figure[] = [];
-    for (const size of effort.quick ? [{ ...SIZES[0]!, jobs: 20, everySeconds: 2 }] : SIZES) figures.push(...(await figuresOf(size, effort)));
+    for (const size of effort.quick ? [{ ...SIZES[0]!, jobs: 20, everySeconds: 2 }] : SIZES)
+      figures.push(...(await figuresOf(size, effort)));
     return figures;
   },
 };
 
 async function figuresOf({ jobs, everySeconds, reachMs }: Size, { samples }: Effort): Promise<Figure[]> {
   return onServer(async (url) => {
-    const floor = await onConnection(url, (client) => bareBurst(client, url, { rows: jobs, connections: REPLICAS, samples }));
+    const floor = await onConnection(url, (client) =>
+      bareBurst(client, url, { rows: jobs, connections: REPLICAS, samples }),
+    );
     const bursts = await burstsOf(url, { jobs, everySeconds, samples });
     const middle = (value: (one: Burst) => number) => median(bursts.map(value));
     return [
-      { name: `burst.last-of-${jobs}`, value: middle(({ lastMs }) => lastMs), unit: 'ms', floor: floor.millis, reach: reachMs },
-      { name: `burst.statements-of-${jobs}`, value: middle(({ statementsEach }) => statementsEach), unit: 'a run', floor: floor.statementsEach, reach: 0.2 },
-      { name: `burst.most-of-${jobs}`, value: middle(({ most }) => most), unit: 'share', floor: 1 / REPLICAS, reach: 0.5 },
+      {
+        name: `burst.last-of-${jobs}`,
+        value: middle(({ lastMs }) => lastMs),
+        unit: 'ms',
+        floor: floor.millis,
+        reach: reachMs,
+      },
+      {
+        name: `burst.statements-of-${jobs}`,
+        value: middle(({ statementsEach }) => statementsEach),
+        unit: 'a run',
+        floor: floor.statementsEach,
+        reach: 0.2,
+      },
+      {
+        name: `burst.most-of-${jobs}`,
+        value: middle(({ most }) => most),
+        unit: 'share',
+        floor: 1 / REPLICAS,
+        reach: 0.5,
+      },
     ];
   });
 }
 
 /** The first occurrence does not count: in it the code is cold. */
-export async function burstsOf(url: string, { jobs, everySeconds, samples, replicas = REPLICAS }: { jobs: number; everySeconds: number; samples: number; replicas?: number }): Promise<Burst[]> {
+export async function burstsOf(
+  url: string,
+  {
+    jobs,
+    everySeconds,
+    samples,
+    replicas = REPLICAS,
+  }: { jobs: number; everySeconds: number; samples: number; replicas?: number },
+): Promise<Burst[]> {
   const seconds = Array.from({ length: 60 / everySeconds }, (_, index) => index * everySeconds).join();
-  const plan = { url, jobs: Array.from({ length: jobs }, (_, index) => ({ name: `job-${index}`, expression: `${seconds} * * * * *` })) };
+  const plan = {
+    url,
+    jobs: Array.from({ length: jobs }, (_, index) => ({ name: `job-${index}`, expression: `${seconds} * * * * *` })),
+  };
   return onConnection(url, async (client) => {
     const fleet = await Fleet.start(replicas, plan);
     try {
@@ -78,7 +110,13 @@ export async function burstsOf(url: string, { jobs, everySeconds, samples, repli
 }
 
 /** Looks at the database only when the burst must be over: looking costs what is measured. */
-async function next(client: pg.Client, fleet: Fleet, count: StatementCount, jobs: number, everySeconds: number): Promise<Burst> {
+async function next(
+  client: pg.Client,
+  fleet: Fleet,
+  count: StatementCount,
+  jobs: number,
+  everySeconds: number,
+): Promise<Burst> {
   const every = everySeconds * 1_000;
   const now = Date.now();
   // Half an interval of peace before it, so that what is left of the one before is not counted.

@@ -16,7 +16,9 @@ const { app, jobs } = await bystander(url!, jobsEachSecond(BATCH, 'job'));
 const claims = app.get(ClaimService, { strict: false });
 const client = new pg.Client({ connectionString: url });
 await client.connect();
-await client.query('create table if not exists bare_runs (job_name text, fire_time timestamptz, claimed_by text, lease_until timestamptz, primary key (job_name, fire_time))');
+await client.query(
+  'create table if not exists bare_runs (job_name text, fire_time timestamptz, claimed_by text, lease_until timestamptz, primary key (job_name, fire_time))',
+);
 
 // Each sample has seconds of the past of its own: nothing is claimed twice.
 let second = Math.floor(Date.now() / 1_000) - 600 - Number(sample) * 10_000;
@@ -34,7 +36,16 @@ async function measure(count: number, size: number): Promise<ClaimSample['single
     const fireTime = --second * 1_000;
     const due = jobs.slice(0, size).map((job) => ({ job, fireTime, startsAt: fireTime, byHand: true }));
     ours.push(await timed(async () => (await claims.claimDue(due)).owned.length, size));
-    raw.push(await timed(() => insert(due.map(({ job }) => job.name), fireTime), size));
+    raw.push(
+      await timed(
+        () =>
+          insert(
+            due.map(({ job }) => job.name),
+            fireTime,
+          ),
+        size,
+      ),
+    );
   }
   return { ours: median(ours), raw: median(raw) };
 }

@@ -11,12 +11,21 @@ const JOBS = 200;
 /** What it would save not to wait until the log is on the disk. */
 export const commits: Benchmark = {
   name: 'commits',
-  about: 'single writes on a server that waits for its disk (fsync on), one after the other; the floor is the same with synchronous_commit off',
+  about:
+    'single writes on a server that waits for its disk (fsync on), one after the other; the floor is the same with synchronous_commit off',
 
   async run({ quick }: Effort): Promise<Figure[]> {
     return onServer(
       async (url) => {
-        const measured = (sample: number) => inFreshProcess<StatementCosts>('statement-costs.sample.js', url, String(quick ? 10 : JOBS), '10', quick ? '3' : '200', String(sample));
+        const measured = (sample: number) =>
+          inFreshProcess<StatementCosts>(
+            'statement-costs.sample.js',
+            url,
+            String(quick ? 10 : JOBS),
+            '10',
+            quick ? '3' : '200',
+            String(sample),
+          );
         const waiting = await measured(0);
         await onConnection(url, (client) => client.query('alter database postgres set synchronous_commit = off'));
         const hasty = await measured(1);

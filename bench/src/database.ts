@@ -2,8 +2,21 @@ import pg from 'pg';
 import { startEmbeddedServer } from '../../dist/lib/database/embedded-server.js';
 
 /** A PostgreSQL server of this run's own, on this machine and with `fsync` off; gone when the work has ended. */
-export async function onServer<Result>(work: (url: string) => Promise<Result>, flags: readonly string[] = []): Promise<Result> {
-  const server = await startEmbeddedServer({ postgresFlags: ['-c', 'shared_preload_libraries=pg_stat_statements', '-c', 'pg_stat_statements.track_planning=on', '-c', 'max_connections=300', ...flags] });
+export async function onServer<Result>(
+  work: (url: string) => Promise<Result>,
+  flags: readonly string[] = [],
+): Promise<Result> {
+  const server = await startEmbeddedServer({
+    postgresFlags: [
+      '-c',
+      'shared_preload_libraries=pg_stat_statements',
+      '-c',
+      'pg_stat_statements.track_planning=on',
+      '-c',
+      'max_connections=300',
+      ...flags,
+    ],
+  });
   try {
     return await work(server.url);
   } finally {
@@ -30,11 +43,15 @@ export async function newDatabase(server: string, name: string): Promise<string>
 
 /** How much was ever written to the log, in bytes. */
 export async function walPosition(client: pg.Client): Promise<number> {
-  const { rows } = await client.query<{ bytes: number }>(`select (pg_current_wal_insert_lsn() - '0/0')::float8 as bytes`);
+  const { rows } = await client.query<{ bytes: number }>(
+    `select (pg_current_wal_insert_lsn() - '0/0')::float8 as bytes`,
+  );
   return rows[0]!.bytes;
 }
 
-/** Counts what the server was asked, by whoever asked: each statement of a message by itself, `begin` and `commit` too. */
+/**
+ * Counts what the server was asked, by whoever asked: each statement of a message by itself, `begin` and `commit` too.
+ */
 export class StatementCount {
   private constructor(private readonly client: pg.Client) {}
 

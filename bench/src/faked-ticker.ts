@@ -5,7 +5,10 @@ import { JobTimeline } from '../../dist/lib/jobs/job-timeline.js';
 import { TickerService } from '../../dist/lib/runs/ticker.service.js';
 import { Timelines } from '../../dist/lib/jobs/timelines.js';
 
-/** A ticker on a clock that is set by hand, and whose claims are all lost to another replica: what is left is its own work. */
+/**
+ * A ticker on a clock that is set by hand, and whose claims are all lost to another replica: what is left is its own
+ * work.
+ */
 export class FakedTicker {
   /** How many occurrences were asked for. */
   asked = 0;

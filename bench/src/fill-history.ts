@@ -32,7 +32,9 @@ export async function fillMonth(client: pg.Client, monthsAgo: number, runs: numb
 }
 
 async function make(client: pg.Client, { name, begin, end }: Month): Promise<void> {
-  await client.query(`create table if not exists ${name} partition of job_runs for values from ('${begin}') to ('${end}')`);
+  await client.query(
+    `create table if not exists ${name} partition of job_runs for values from ('${begin}') to ('${end}')`,
+  );
 }
 
 /** All fire times different: by the second, and by the job. */
@@ -54,6 +56,8 @@ function months(): Month[] {
 
 function monthOf(monthsAgo: number): Month {
   const now = new Date();
-  const [begin, end] = [monthsAgo, monthsAgo - 1].map((back) => new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - back, 1)).toISOString());
+  const [begin, end] = [monthsAgo, monthsAgo - 1].map((back) =>
+    new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - back, 1)).toISOString(),
+  );
   return { name: `job_runs_${begin!.slice(0, 7).replace('-', '_')}`, begin: begin!, end: end! };
 }

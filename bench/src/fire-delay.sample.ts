@@ -8,8 +8,12 @@ await client.connect();
 const delays: number[] = [];
 for (let fire = 0; fire < Number(fires); fire++) {
   const fireTime = Math.ceil((machineNow() + 1) / 1_000) * 1_000;
-  while (machineNow() < fireTime) await new Promise((resolve) => setTimeout(resolve, Math.max(1, Math.ceil(fireTime - machineNow()))));
-  await client.query('insert into bare_runs values ($1, $2) on conflict do nothing returning 1', ['floor', new Date(fireTime).toISOString()]);
+  while (machineNow() < fireTime)
+    await new Promise((resolve) => setTimeout(resolve, Math.max(1, Math.ceil(fireTime - machineNow()))));
+  await client.query('insert into bare_runs values ($1, $2) on conflict do nothing returning 1', [
+    'floor',
+    new Date(fireTime).toISOString(),
+  ]);
   delays.push(machineNow() - fireTime);
 }
 await client.end();

@@ -11,7 +11,10 @@ export class Fleet {
 
   /** Resolves when all of them are up; the first makes the tables. */
   static async start(count: number, plan: ReplicaPlan): Promise<Fleet> {
-    const fleet = new Fleet([await started(plan), ...(await Promise.all(Array.from({ length: count - 1 }, () => started(plan))))]);
+    const fleet = new Fleet([
+      await started(plan),
+      ...(await Promise.all(Array.from({ length: count - 1 }, () => started(plan)))),
+    ]);
     return fleet;
   }
 
@@ -41,7 +44,9 @@ export class Fleet {
 
 async function started(plan: ReplicaPlan): Promise<ChildProcess> {
   const replica = fork(PROGRAM, [], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
-  const failed = once(replica, 'exit').then(([code]) => Promise.reject(new Error(`A replica did not start: exit code ${code}.`)));
+  const failed = once(replica, 'exit').then(([code]) =>
+    Promise.reject(new Error(`A replica did not start: exit code ${code}.`)),
+  );
   failed.catch(() => {});
   replica.send(plan);
   await Promise.race([said(replica, 'ready'), failed]);
@@ -54,7 +59,10 @@ async function report(replica: ChildProcess): Promise<ReplicaReport> {
   return (await answer).report;
 }
 
-async function said<Type extends Told['type']>(replica: ChildProcess, type: Type): Promise<Extract<Told, { type: Type }>> {
+async function said<Type extends Told['type']>(
+  replica: ChildProcess,
+  type: Type,
+): Promise<Extract<Told, { type: Type }>> {
   for (;;) {
     const [told] = (await once(replica, 'message')) as [Told];
     if (told.type === type) return told as Extract<Told, { type: Type }>;

@@ -9,14 +9,19 @@ const LEASE_MS = 3_000;
 /** A thousand runs under way on one instance, and its event loop blocked for longer than three leases. */
 export const heartbeat: Benchmark = {
   name: 'heartbeat',
-  about: '1,000 running handlers on one instance: statements a beat, and leases lost while the event loop is blocked for 10 s',
+  about:
+    '1,000 running handlers on one instance: statements a beat, and leases lost while the event loop is blocked for 10 s',
 
   async run({ quick }: Effort): Promise<Figure[]> {
     const runs = quick ? 20 : 1_000;
     const blockedMs = quick ? 2_000 : 10_000;
     return onServer((url) =>
       onConnection(url, async (client) => {
-        const jobs = Array.from({ length: runs }, (_, index) => ({ name: `job-${index}`, expression: '*/10 * * * * *', options: { lease: LEASE_MS, renewEvery: LEASE_MS / 3, overlap: 'forbid' as const } }));
+        const jobs = Array.from({ length: runs }, (_, index) => ({
+          name: `job-${index}`,
+          expression: '*/10 * * * * *',
+          options: { lease: LEASE_MS, renewEvery: LEASE_MS / 3, overlap: 'forbid' as const },
+        }));
         const fleet = await Fleet.start(1, { url, jobs, handlerMs: 120_000, scheduler: { maxConcurrentRuns: runs } });
         try {
           for (let waited = 0; (await running(client)) < runs; waited++) {
@@ -45,6 +50,8 @@ export const heartbeat: Benchmark = {
 };
 
 async function running(client: pg.Client): Promise<number> {
-  const { rows } = await client.query<{ running: number }>(`select count(*)::integer as running from job_runs where status = 'running' and attempt = 1 and lease_until > clock_timestamp()`);
+  const { rows } = await client.query<{ running: number }>(
+    `select count(*)::integer as running from job_runs where status = 'running' and attempt = 1 and lease_until > clock_timestamp()`,
+  );
   return rows[0]!.running;
 }

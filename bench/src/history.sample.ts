@@ -18,8 +18,9 @@ const DUE = 20;
 
 const [url, rounds] = process.argv.slice(2);
 const { app, jobs } = await bystander(url!, jobsEachSecond(DUE, 'history'));
-const [claims, reaper, follower, operator] = [ClaimService, ReaperService, ScheduleFollower, SchedulerService].map((service) => app.get<never>(service as never, { strict: false })) as unknown as
-  [ClaimService, ReaperService, ScheduleFollower, SchedulerService];
+const [claims, reaper, follower, operator] = [ClaimService, ReaperService, ScheduleFollower, SchedulerService].map(
+  (service) => app.get<never>(service as never, { strict: false }),
+) as unknown as [ClaimService, ReaperService, ScheduleFollower, SchedulerService];
 
 let second = Math.floor(Date.now() / 1_000);
 const due = () => {

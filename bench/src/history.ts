@@ -12,7 +12,8 @@ const FLAT = 1.2;
 /** What an instance asks all the time, and what people ask, the longer a service has run. */
 export const history: Benchmark = {
   name: 'history',
-  about: 'a claim of 20, the reaper’s look, a restart and the inventory with 1 and 20 million rows in 24 partitions; the floor is the same partitions without a row',
+  about:
+    'a claim of 20, the reaper’s look, a restart and the inventory with 1 and 20 million rows in 24 partitions; the floor is the same partitions without a row',
 
   async run({ quick, samples }: Effort): Promise<Figure[]> {
     return onServer(async (url) => {
@@ -20,7 +21,9 @@ export const history: Benchmark = {
       const measured = async () => {
         const sample = await inFreshProcess<HistorySample>('history.sample.js', url, rounds);
         // Their leases would end in another sample, whose reaper had more to do.
-        await onConnection(url, (client) => client.query(`update job_runs set status = 'done', finished_at = now() where status = 'running'`));
+        await onConnection(url, (client) =>
+          client.query(`update job_runs set status = 'done', finished_at = now() where status = 'running'`),
+        );
         return sample;
       };
       // The first makes the tables, and is cold.
@@ -34,7 +37,13 @@ export const history: Benchmark = {
         rows = size;
         const full = await measured();
         for (const name of Object.keys(full) as (keyof HistorySample)[]) {
-          figures.push({ name: `history.${name}-${shortly(size)}`, value: full[name], unit: 'ms', floor: empty[name], reach: FLAT * empty[name] });
+          figures.push({
+            name: `history.${name}-${shortly(size)}`,
+            value: full[name],
+            unit: 'ms',
+            floor: empty[name],
+            reach: FLAT * empty[name],
+          });
         }
       }
       return figures;

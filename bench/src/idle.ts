@@ -10,7 +10,8 @@ const SCHEDULES = [200, 5_000];
 /** What nothing costs. The floor is an empty Nest application. */
 export const idle: Benchmark = {
   name: 'idle',
-  about: '3 replicas with 200 and 5,000 schedules, none due, for a minute: statements a second of all, and the processor time of each',
+  about:
+    '3 replicas with 200 and 5,000 schedules, none due, for a minute: statements a second of all, and the processor time of each',
 
   async run({ quick }: Effort): Promise<Figure[]> {
     const seconds = quick ? 2 : 60;
@@ -27,10 +28,17 @@ export const idle: Benchmark = {
   },
 };
 
-async function idleOf(schedules: number, seconds: number, scheduler: object = {}): Promise<{ statementsPerSecond: number; cpuPercent: number }> {
+async function idleOf(
+  schedules: number,
+  seconds: number,
+  scheduler: object = {},
+): Promise<{ statementsPerSecond: number; cpuPercent: number }> {
   return onServer((url) =>
     onConnection(url, async (client) => {
-      const jobs = Array.from({ length: schedules }, (_, index) => ({ name: `job-${index}`, expression: '0 0 29 2 *' }));
+      const jobs = Array.from({ length: schedules }, (_, index) => ({
+        name: `job-${index}`,
+        expression: '0 0 29 2 *',
+      }));
       const fleet = await Fleet.start(REPLICAS, { url, jobs, scheduler });
       try {
         const count = await StatementCount.on(client);
@@ -42,8 +50,13 @@ async function idleOf(schedules: number, seconds: number, scheduler: object = {}
         const asked = await count.read();
         const after = await fleet.reports();
         if (process.env.BENCH_VERBOSE) console.error(await count.most());
-        const shares = after.map(({ cpuMicros, at }, index) => (cpuMicros - before[index]!.cpuMicros) / 1_000 / (at - before[index]!.at));
-        return { statementsPerSecond: asked / seconds, cpuPercent: (100 * shares.reduce((sum, share) => sum + share, 0)) / REPLICAS };
+        const shares = after.map(
+          ({ cpuMicros, at }, index) => (cpuMicros - before[index]!.cpuMicros) / 1_000 / (at - before[index]!.at),
+        );
+        return {
+          statementsPerSecond: asked / seconds,
+          cpuPercent: (100 * shares.reduce((sum, share) => sum + share, 0)) / REPLICAS,
+        };
       } finally {
         await fleet.end();
       }

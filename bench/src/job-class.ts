@@ -1,7 +1,12 @@
 import 'reflect-metadata';
 import type { INestApplicationContext, Type } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
-import { DistributedCron, DistributedSchedulerModule, JobRegistry, type DistributedCronOptions } from '../../dist/lib/index.js';
+import {
+  DistributedCron,
+  DistributedSchedulerModule,
+  JobRegistry,
+  type DistributedCronOptions,
+} from '../../dist/lib/index.js';
 import type { JobDefinition } from '../../dist/lib/options/job-definition.js';
 
 /** A job as a decorator declares it. */
@@ -22,14 +27,39 @@ export function jobClass(jobs: readonly DeclaredJob[], handle: (...args: never[]
 }
 
 /** So many jobs that are due each second, and that may overlap. */
-export function jobsEachSecond(count: number, prefix: string, options: DistributedCronOptions = { overlap: 'allow' }): DeclaredJob[] {
-  return Array.from({ length: count }, (_, index) => ({ name: `${prefix}-${index}`, expression: '* * * * * *', ...options }));
+export function jobsEachSecond(
+  count: number,
+  prefix: string,
+  options: DistributedCronOptions = { overlap: 'allow' },
+): DeclaredJob[] {
+  return Array.from({ length: count }, (_, index) => ({
+    name: `${prefix}-${index}`,
+    expression: '* * * * * *',
+    ...options,
+  }));
 }
 
 /** An application that takes no part: nothing but what a sample asks for is under way, and no handler starts. */
-export async function bystander(url: string, declared: readonly DeclaredJob[]): Promise<{ app: INestApplicationContext; jobs: JobDefinition[] }> {
+export async function bystander(
+  url: string,
+  declared: readonly DeclaredJob[],
+): Promise<{ app: INestApplicationContext; jobs: JobDefinition[] }> {
   const Jobs = jobClass(declared);
-  const scheduler = DistributedSchedulerModule.forRoot({ connection: url, migrate: true, logging: false, enabled: false });
-  const app = await NestFactory.createApplicationContext({ module: Jobs, imports: [scheduler], providers: [Jobs] }, { logger: false, abortOnError: false });
-  return { app, jobs: app.get(JobRegistry, { strict: false }).list().map(({ definition }) => definition) };
+  const scheduler = DistributedSchedulerModule.forRoot({
+    connection: url,
+    migrate: true,
+    logging: false,
+    enabled: false,
+  });
+  const app = await NestFactory.createApplicationContext(
+    { module: Jobs, imports: [scheduler], providers: [Jobs] },
+    { logger: false, abortOnError: false },
+  );
+  return {
+    app,
+    jobs: app
+      .get(JobRegistry, { strict: false })
+      .list()
+      .map(({ definition }) => definition),
+  };
 }

@@ -29,9 +29,18 @@ export function declarations(count: number): Declaration[] {
   }));
 }
 
-const { jobDefaults } = resolveSchedulerOptions({ connection: 'postgres://localhost/none' }, { env: {}, embeddedInstalled: false });
+const { jobDefaults } = resolveSchedulerOptions(
+  { connection: 'postgres://localhost/none' },
+  { env: {}, embeddedInstalled: false },
+);
 
 /** As a decorated method is read. */
 export function jobOf({ name, expression, timeZone }: Declaration): JobDefinition {
-  return resolveJob({ expression, options: { name, timeZone }, defaultName: name, declaredBy: 'Bench.job', defaults: jobDefaults });
+  return resolveJob({
+    expression,
+    options: { name, timeZone },
+    defaultName: name,
+    declaredBy: 'Bench.job',
+    defaults: jobDefaults,
+  });
 }

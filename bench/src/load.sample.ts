@@ -30,11 +30,14 @@ for (let round = 0; round < rounds; round++) {
   const timed = round >= rounds - TIMED;
   // Time goes on, as it does: what is written last is the newest.
   const fireTime = (now - rounds + round) * 1_000;
-  const { owned } = await timing('claimMs', timed, () => claims.claimDue(jobs.map((job) => ({ job, fireTime, startsAt: fireTime, byHand: true }))));
+  const { owned } = await timing('claimMs', timed, () =>
+    claims.claimDue(jobs.map((job) => ({ job, fireTime, startsAt: fireTime, byHand: true }))),
+  );
   if (timed) await timing('outlookMs', timed, () => reaper.outlook(names));
   for (let beat = 0; beat < renewals; beat++) await renewLeases(client, tables, owned.map(leaseOf), 10_000);
   const answers = await timing('endMs', timed, () => ends.endAll(owned.map((run) => ({ run, ending: null }))));
-  if (answers.filter(({ kind }) => kind === 'written').length !== batch) throw new Error('Not all runs were claimed and ended.');
+  if (answers.filter(({ kind }) => kind === 'written').length !== batch)
+    throw new Error('Not all runs were claimed and ended.');
 }
 await client.end();
 await app.close();

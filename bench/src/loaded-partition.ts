@@ -19,7 +19,17 @@ export interface Loaded {
 }
 
 /** A server of its own for each: what one leaves behind is not the next one's. */
-export async function loaded({ settings, runs, batch, renewals }: { settings: string; runs: number; batch: number; renewals: number }): Promise<Loaded> {
+export async function loaded({
+  settings,
+  runs,
+  batch,
+  renewals,
+}: {
+  settings: string;
+  runs: number;
+  batch: number;
+  renewals: number;
+}): Promise<Loaded> {
   return onServer(
     (url) =>
       onConnection(url, async (client) => {
@@ -35,7 +45,8 @@ export async function loaded({ settings, runs, batch, renewals }: { settings: st
         const took = await doLoad({ url, runs, batch, renewals, overlap: 'forbid' });
         const mostDead = await watch.end();
         // What a session did is counted when it has ended.
-        for (let look = 0; look < 100 && (await counts(client)).updated < runs * (renewals + 1); look++) await sleep(100);
+        for (let look = 0; look < 100 && (await counts(client)).updated < runs * (renewals + 1); look++)
+          await sleep(100);
         const logBytes = (await walPosition(client)) - logBefore;
         const { in_place: inPlace, passes } = await counts(client);
         return { inPlace, passes, mostDead, logBytes, took, ...(await sizes(client)) };
@@ -45,7 +56,9 @@ export async function loaded({ settings, runs, batch, renewals }: { settings: st
 }
 
 async function partitions(client: pg.Client): Promise<string[]> {
-  const { rows } = await client.query<{ name: string }>(`select relid::regclass::text as name from pg_partition_tree('job_runs') where isleaf`);
+  const { rows } = await client.query<{ name: string }>(
+    `select relid::regclass::text as name from pg_partition_tree('job_runs') where isleaf`,
+  );
   return rows.map(({ name }) => name);
 }
 

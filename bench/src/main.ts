@@ -20,7 +20,26 @@ import { takeOver } from './take-over.js';
 import { tick } from './tick.js';
 import { vacuum } from './vacuum.js';
 
-const BENCHMARKS: readonly Benchmark[] = [schedules, boot, memory, tick, burst, fireDelay, replicas, idle, takeOver, claim, heartbeat, receipts, history, month, retention, vacuum, commits, simulation];
+const BENCHMARKS: readonly Benchmark[] = [
+  schedules,
+  boot,
+  memory,
+  tick,
+  burst,
+  fireDelay,
+  replicas,
+  idle,
+  takeOver,
+  claim,
+  heartbeat,
+  receipts,
+  history,
+  month,
+  retention,
+  vacuum,
+  commits,
+  simulation,
+];
 
 const USAGE = `npm run bench -- [--only NAME]… [--json] [--quick]; NAME is ${BENCHMARKS.map(({ name }) => name).join(', ')}.`;
 
@@ -48,11 +67,19 @@ async function main(): Promise<void> {
 
 function flags(): { only: string[]; json: boolean; quick: boolean } {
   const { values } = parseArgs({
-    options: { only: { type: 'string', multiple: true, default: [] }, json: { type: 'boolean', default: false }, quick: { type: 'boolean', default: false } },
+    options: {
+      only: { type: 'string', multiple: true, default: [] },
+      json: { type: 'boolean', default: false },
+      quick: { type: 'boolean', default: false },
+    },
   });
   // npm keeps what comes before "--" for itself.
-  const swallowed = ['only', 'json', 'quick'].filter((flag) => process.env[`npm_config_${flag}`] && !process.argv.slice(2).some((given) => given.startsWith(`--${flag}`)));
-  if (swallowed.length > 0) throw new TypeError(`npm has taken --${swallowed.join(' and --')} for itself: put -- before the flags.`);
+  const swallowed = ['only', 'json', 'quick'].filter(
+    (flag) =>
+      process.env[`npm_config_${flag}`] && !process.argv.slice(2).some((given) => given.startsWith(`--${flag}`)),
+  );
+  if (swallowed.length > 0)
+    throw new TypeError(`npm has taken --${swallowed.join(' and --')} for itself: put -- before the flags.`);
   const unknown = values.only.filter((wanted) => !BENCHMARKS.some(({ name }) => name === wanted));
   if (unknown.length > 0) throw new TypeError(`There is no benchmark ${unknown.join(', ')}.`);
   return values;

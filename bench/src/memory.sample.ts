@@ -19,8 +19,17 @@ const [url, count, hours] = process.argv.slice(2);
 const Jobs = jobClass(declarations(Number(count)), () => setImmediate());
 
 // Not enabled: the clock is the sample's, and nothing runs by the machine's.
-const scheduler = DistributedSchedulerModule.forRoot({ connection: url!, migrate: true, logging: false, enabled: false, maxConcurrentRuns: 10_000 });
-const app = await NestFactory.createApplicationContext({ module: Jobs, imports: [scheduler], providers: [Jobs] }, { logger: false, abortOnError: false });
+const scheduler = DistributedSchedulerModule.forRoot({
+  connection: url!,
+  migrate: true,
+  logging: false,
+  enabled: false,
+  maxConcurrentRuns: 10_000,
+});
+const app = await NestFactory.createApplicationContext(
+  { module: Jobs, imports: [scheduler], providers: [Jobs] },
+  { logger: false, abortOnError: false },
+);
 if (app.get(JobRegistry).list().length !== Number(count)) throw new Error('Not every job is there.');
 const day = new SimulatedDay(app);
 const started = await usedMegabytes();

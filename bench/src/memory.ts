@@ -12,7 +12,8 @@ const FLAT_MB = 1;
 /** What a replica keeps in memory. Each sample is a process: what one left behind would count for the next. */
 export const memory: Benchmark = {
   name: 'memory',
-  about: '5,000 schedules over all time zones and 24 hours of simulated fires: heap and external memory over an empty Nest application, and how it grows from the 12th hour to the 24th',
+  about:
+    '5,000 schedules over all time zones and 24 hours of simulated fires: heap and external memory over an empty Nest application, and how it grows from the 12th hour to the 24th',
 
   async run({ quick, samples }: Effort): Promise<Figure[]> {
     const [jobs, hours] = quick ? ['50', '1'] : ['5000', '24'];
@@ -31,9 +32,27 @@ export const memory: Benchmark = {
       const over = (megabytes: number[]) => Math.max(0, median(megabytes) - median(empty));
       const oneJob = over(one.map(({ started }) => started));
       return [
-        { name: 'memory.started', value: over(all.map(({ started }) => started)), unit: 'MB', floor: oneJob, reach: REACH_MB },
-        { name: 'memory.after-a-day', value: over(all.map(({ afterAll }) => afterAll)), unit: 'MB', floor: oneJob, reach: REACH_MB },
-        { name: 'memory.growth', value: Math.max(0, median(all.map(({ afterHalf, afterAll }) => afterAll - afterHalf))), unit: 'MB', floor: 0, reach: FLAT_MB },
+        {
+          name: 'memory.started',
+          value: over(all.map(({ started }) => started)),
+          unit: 'MB',
+          floor: oneJob,
+          reach: REACH_MB,
+        },
+        {
+          name: 'memory.after-a-day',
+          value: over(all.map(({ afterAll }) => afterAll)),
+          unit: 'MB',
+          floor: oneJob,
+          reach: REACH_MB,
+        },
+        {
+          name: 'memory.growth',
+          value: Math.max(0, median(all.map(({ afterHalf, afterAll }) => afterAll - afterHalf))),
+          unit: 'MB',
+          floor: 0,
+          reach: FLAT_MB,
+        },
       ];
     });
   },

@@ -18,7 +18,10 @@ interface Invoice {
   readonly customer: string;
   readonly text: string;
 }
-const Invoice = new EntitySchema<Invoice>({ name: 'invoices', columns: { customer: { type: 'text', primary: true }, text: { type: 'text' } } });
+const Invoice = new EntitySchema<Invoice>({
+  name: 'invoices',
+  columns: { customer: { type: 'text', primary: true }, text: { type: 'text' } },
+});
 
 /** One way to write the same rows: with receipts, and as a user would without. */
 interface Way {
@@ -32,7 +35,8 @@ interface Way {
 
 const invoice = (customer: string): Invoice => ({ customer, text: 'for what was used since the last one' });
 const insert = (customer: string, manager: EntityManager) => manager.insert(Invoice, invoice(customer));
-const insertAll = (customers: readonly string[], manager: EntityManager) => manager.insert(Invoice, customers.map(invoice));
+const insertAll = (customers: readonly string[], manager: EntityManager) =>
+  manager.insert(Invoice, customers.map(invoice));
 
 const each = (concurrency: number): Pick<Way, 'plain' | 'ours'> => ({
   plain: (source, entities) =>
@@ -62,7 +66,8 @@ const WAYS: readonly Way[] = [
     name: 'batch-of-100',
     entities: BATCHED,
     within: 1.3,
-    plain: (source, entities) => inBatches(entities, 1, (batch) => source.transaction((manager) => insertAll(batch, manager))),
+    plain: (source, entities) =>
+      inBatches(entities, 1, (batch) => source.transaction((manager) => insertAll(batch, manager))),
     ours: (receipts, entities, effect) => receipts.onceBatch(entities, insertAll, { batch: BATCH, effect }),
   },
 ];
@@ -74,11 +79,18 @@ export const receipts: Benchmark = {
 
   async run({ quick, samples }: Effort): Promise<Figure[]> {
     return onServer(async (url) => {
-      const source = await new DataSource({ type: 'postgres', url, poolSize: POOL, entities: [Invoice], synchronize: true }).initialize();
+      const source = await new DataSource({
+        type: 'postgres',
+        url,
+        poolSize: POOL,
+        entities: [Invoice],
+        synchronize: true,
+      }).initialize();
       const connection = { url, entities: [Invoice] };
       const figures: Figure[] = [];
       await inOneRun({ connection, receiptPoolSize: POOL }, async (service) => {
-        for (const way of WAYS) figures.push(await measured(way, quick ? 2 * BATCH : way.entities, samples, source, service));
+        for (const way of WAYS)
+          figures.push(await measured(way, quick ? 2 * BATCH : way.entities, samples, source, service));
       });
       await source.destroy();
       return figures;
@@ -86,7 +98,13 @@ export const receipts: Benchmark = {
   },
 };
 
-async function measured(way: Way, count: number, samples: number, source: DataSource, service: ReceiptService): Promise<Figure> {
+async function measured(
+  way: Way,
+  count: number,
+  samples: number,
+  source: DataSource,
+  service: ReceiptService,
+): Promise<Figure> {
   const entities = Array.from({ length: count }, (_, index) => `customer ${index}`);
   let round = 0;
   const micros = async (work: () => Promise<unknown>) => {
@@ -94,7 +112,8 @@ async function measured(way: Way, count: number, samples: number, source: DataSo
     const startedAt = performance.now();
     await work();
     const took = performance.now() - startedAt;
-    if ((await source.getRepository(Invoice).count()) !== count) throw new Error(`Not every invoice of ${way.name} was written.`);
+    if ((await source.getRepository(Invoice).count()) !== count)
+      throw new Error(`Not every invoice of ${way.name} was written.`);
     return (took * 1_000) / count;
   };
   const [floor, value] = await mediansOf(samples, [
@@ -104,7 +123,11 @@ async function measured(way: Way, count: number, samples: number, source: DataSo
   return { name: `receipts.${way.name}`, value: value!, unit: 'µs', floor: floor!, reach: way.within * floor! };
 }
 
-async function inBatches(entities: readonly string[], concurrency: number, work: (batch: readonly string[]) => Promise<unknown>): Promise<void> {
+async function inBatches(
+  entities: readonly string[],
+  concurrency: number,
+  work: (batch: readonly string[]) => Promise<unknown>,
+): Promise<void> {
   let next = 0;
   const worker = async () => {
     while (next < entities.length) await work(entities.slice(next, (next += BATCH)));

@@ -3,7 +3,11 @@ import type { DistributedCronOptions, DistributedSchedulerOptions } from '../../
 /** What a replica of a benchmark is started with. */
 export interface ReplicaPlan {
   readonly url: string;
-  readonly jobs: readonly { readonly name: string; readonly expression: string; readonly options?: DistributedCronOptions }[];
+  readonly jobs: readonly {
+    readonly name: string;
+    readonly expression: string;
+    readonly options?: DistributedCronOptions;
+  }[];
   readonly scheduler?: Partial<DistributedSchedulerOptions>;
   /** How long each handler takes, in milliseconds. @default 0 */
   readonly handlerMs?: number;
@@ -28,7 +32,10 @@ export interface ReplicaReport {
 }
 
 /** From the benchmark to its replica. */
-export type Order = { readonly type: 'report' } | { readonly type: 'block'; readonly millis: number } | { readonly type: 'close' };
+export type Order =
+  | { readonly type: 'report' }
+  | { readonly type: 'block'; readonly millis: number }
+  | { readonly type: 'close' };
 
 /** From the replica to its benchmark. */
 export type Told = { readonly type: 'ready' } | { readonly type: 'report'; readonly report: ReplicaReport };

@@ -16,11 +16,22 @@ async function handle({ jobName, fireTime, attempt }: CronRun): Promise<void> {
   if (plan.handlerMs) await sleep(plan.handlerMs, undefined, { ref: false });
 }
 
-const Jobs = jobClass(plan.jobs.map(({ options, ...job }) => ({ ...job, ...options })), handle);
+const Jobs = jobClass(
+  plan.jobs.map(({ options, ...job }) => ({ ...job, ...options })),
+  handle,
+);
 
-const scheduler = DistributedSchedulerModule.forRoot({ connection: plan.url, migrate: true, logging: false, ...plan.scheduler });
+const scheduler = DistributedSchedulerModule.forRoot({
+  connection: plan.url,
+  migrate: true,
+  logging: false,
+  ...plan.scheduler,
+});
 const logger = { log: () => {}, warn: () => {}, error: console.error };
-const app = await NestFactory.createApplicationContext({ module: Jobs, imports: [scheduler], providers: [Jobs] }, { logger, abortOnError: false });
+const app = await NestFactory.createApplicationContext(
+  { module: Jobs, imports: [scheduler], providers: [Jobs] },
+  { logger, abortOnError: false },
+);
 
 process.on('message', (order: Order) => void obey(order));
 process.on('disconnect', () => process.exit());

@@ -14,20 +14,41 @@ export const replicas: Benchmark = {
 
   async run({ quick, samples }: Effort): Promise<Figure[]> {
     const figures: Figure[] = [];
-    for (const count of quick ? [1] : REPLICAS) figures.push(...(await figuresOf(count, quick ? 20 : 500, quick ? 1 : Math.min(samples, 5))));
+    for (const count of quick ? [1] : REPLICAS)
+      figures.push(...(await figuresOf(count, quick ? 20 : 500, quick ? 1 : Math.min(samples, 5))));
     return figures;
   },
 };
 
 async function figuresOf(count: number, jobs: number, samples: number): Promise<Figure[]> {
   return onServer(async (url) => {
-    const floor = await onConnection(url, (client) => bareBurst(client, url, { rows: jobs, connections: count, samples }));
+    const floor = await onConnection(url, (client) =>
+      bareBurst(client, url, { rows: jobs, connections: count, samples }),
+    );
     const bursts = await burstsOf(url, { jobs, everySeconds: count > 10 ? 15 : 5, samples, replicas: count });
     const { dead, rows } = await onConnection(url, deadTuples);
     return [
-      { name: `replicas.statements-${count}`, value: median(bursts.map(({ statementsEach }) => statementsEach)), unit: 'a run', floor: floor.statementsEach, reach: 1 },
-      { name: `replicas.last-${count}`, value: median(bursts.map(({ lastMs }) => lastMs)), unit: 'ms', floor: floor.millis, reach: 2_000 },
-      { name: `replicas.wal-${count}`, value: median(bursts.map(({ walBytesEach }) => walBytesEach)), unit: 'bytes', floor: floor.walBytesEach, reach: 2_000 },
+      {
+        name: `replicas.statements-${count}`,
+        value: median(bursts.map(({ statementsEach }) => statementsEach)),
+        unit: 'a run',
+        floor: floor.statementsEach,
+        reach: 1,
+      },
+      {
+        name: `replicas.last-${count}`,
+        value: median(bursts.map(({ lastMs }) => lastMs)),
+        unit: 'ms',
+        floor: floor.millis,
+        reach: 2_000,
+      },
+      {
+        name: `replicas.wal-${count}`,
+        value: median(bursts.map(({ walBytesEach }) => walBytesEach)),
+        unit: 'bytes',
+        floor: floor.walBytesEach,
+        reach: 2_000,
+      },
       // The end of each run leaves one version of its row behind.
       { name: `replicas.dead-tuples-${count}`, value: dead / rows, unit: 'a run', floor: 1, reach: 1.1 },
     ];

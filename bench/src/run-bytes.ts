@@ -10,8 +10,17 @@ export interface RunBytes {
 }
 
 /** Of runs that are claimed 100 at a time and ended in groups; and of the same rows in a bare table with one key. */
-export async function bytesOfRuns(client: pg.Client, url: string, runs: number): Promise<{ ours: RunBytes; bare: RunBytes }> {
-  const ours = await costOf(client, 'job_runs', runs, async () => void (await doLoad({ url, runs, batch: 100, renewals: 0, overlap: 'allow' })));
+export async function bytesOfRuns(
+  client: pg.Client,
+  url: string,
+  runs: number,
+): Promise<{ ours: RunBytes; bare: RunBytes }> {
+  const ours = await costOf(
+    client,
+    'job_runs',
+    runs,
+    async () => void (await doLoad({ url, runs, batch: 100, renewals: 0, overlap: 'allow' })),
+  );
   const bare = await costOf(client, 'bare_runs', runs, () => bareRuns(client, runs));
   return { ours, bare };
 }
@@ -32,12 +41,17 @@ async function costOf(client: pg.Client, table: string, runs: number, work: () =
 }
 
 async function sizesOf(client: pg.Client, table: string): Promise<{ heap: number; indexes: number }> {
-  const { rows } = await client.query<{ heap: number; indexes: number }>('select pg_table_size($1::regclass)::float8 as heap, pg_indexes_size($1::regclass)::float8 as indexes', [table]);
+  const { rows } = await client.query<{ heap: number; indexes: number }>(
+    'select pg_table_size($1::regclass)::float8 as heap, pg_indexes_size($1::regclass)::float8 as indexes',
+    [table],
+  );
   return rows[0]!;
 }
 
 async function bareRuns(client: pg.Client, runs: number): Promise<void> {
-  await client.query('create table bare_runs (job_name text, fire_time timestamptz, owner text, finished_at timestamptz, primary key (job_name, fire_time)) with (fillfactor = 70)');
+  await client.query(
+    'create table bare_runs (job_name text, fire_time timestamptz, owner text, finished_at timestamptz, primary key (job_name, fire_time)) with (fillfactor = 70)',
+  );
   for (let from = 0; from < runs; from += 100) {
     await client.query(
       `insert into bare_runs

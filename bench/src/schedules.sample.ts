@@ -14,10 +14,16 @@ export interface SchedulesSample {
   readonly megabytes: number;
 }
 
-/** Everything between the decorators and the first tick, but for the database: also the line that the log has of each job. */
+/**
+ * Everything between the decorators and the first tick, but for the database: also the line that the log has of each
+ * job.
+ */
 function all(jobs: readonly Declaration[], now: Date): void {
   const definitions = jobs.map(jobOf);
-  new KnownJobs().declare({ jobs: definitions.map((definition) => ({ definition, handler: async () => {} })), handlers: new Map() });
+  new KnownJobs().declare({
+    jobs: definitions.map((definition) => ({ definition, handler: async () => {} })),
+    handlers: new Map(),
+  });
   const timelines = new Timelines();
   for (const job of definitions) timelines.set(new JobTimeline(job, now.getTime()));
   if (!(timelines.nextDueAt > now.getTime())) throw new Error('The next instants are not known.');
@@ -28,7 +34,8 @@ function all(jobs: readonly Declaration[], now: Date): void {
 function least(jobs: readonly Declaration[], now: Date): void {
   for (const { expression, name } of jobs) parseCronExpression(expression, { jobName: name });
   const instant = Temporal.Instant.fromEpochMilliseconds(now.getTime());
-  for (const timeZone of new Set(jobs.map((job) => job.timeZone))) instant.toZonedDateTimeISO(timeZone).getTimeZoneTransition('next');
+  for (const timeZone of new Set(jobs.map((job) => job.timeZone)))
+    instant.toZonedDateTimeISO(timeZone).getTimeZoneTransition('next');
 }
 
 const [kind, count] = process.argv.slice(2);

@@ -6,7 +6,9 @@ const REACH_MS = 2_000;
 
 const REACH_MB = 200;
 
-/** What a replica does for its jobs when it starts, the database apart. Each sample is a process: the cold cost counts. */
+/**
+ * What a replica does for its jobs when it starts, the database apart. Each sample is a process: the cold cost counts.
+ */
 export const schedules: Benchmark = {
   name: 'schedules',
   about: '5,000 jobs over all time zones read and registered, their next instants known',
@@ -20,8 +22,20 @@ export const schedules: Benchmark = {
     }
     const middle = (value: (run: (typeof runs)[number]) => number) => median(runs.map(value));
     return [
-      { name: 'schedules.known', value: middle(({ all }) => all.millis), unit: 'ms', floor: middle(({ least }) => least.millis), reach: REACH_MS },
-      { name: 'schedules.memory', value: middle(({ all }) => all.megabytes), unit: 'MB', floor: middle(({ least }) => least.megabytes), reach: REACH_MB },
+      {
+        name: 'schedules.known',
+        value: middle(({ all }) => all.millis),
+        unit: 'ms',
+        floor: middle(({ least }) => least.millis),
+        reach: REACH_MS,
+      },
+      {
+        name: 'schedules.memory',
+        value: middle(({ all }) => all.megabytes),
+        unit: 'MB',
+        floor: middle(({ least }) => least.megabytes),
+        reach: REACH_MB,
+      },
     ];
   },
 };

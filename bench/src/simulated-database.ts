@@ -24,8 +24,10 @@ export interface Asked {
 const CLAIM_STATEMENTS = 2;
 
 /**
- * As much of a PostgreSQL as the scheduler's replicas notice of each other: which occurrences are decided, from their commit
- * on; the locks of jobs behind which claims wait; and cores, so that what comes at once is answered one after the other.
+ * As much of a PostgreSQL as the scheduler's replicas notice of each other: which occurrences are decided, from their
+ * commit
+ * on; the locks of jobs behind which claims wait; and cores, so that what comes at once is answered one after the
+ * other.
  */
 export class SimulatedDatabase {
   readonly asked = new Map<StatementKind, Asked>();
@@ -34,7 +36,9 @@ export class SimulatedDatabase {
   runs = 0;
   /** Instants, each with one who won something of it. */
   readonly won = new Set<string>();
-  /** Whole seconds, each with one who asked about occurrences in it, and how many of those questions brought something. */
+  /**
+   * Whole seconds, each with one who asked about occurrences in it, and how many of those questions brought something.
+   */
   readonly askers = new Map<string, number>();
   private readonly decided = new Map<string, Decided>();
   /** When the leases end of those that run, in the order they began. */
@@ -67,8 +71,14 @@ export class SimulatedDatabase {
     await this.time.pass(commitsAt - this.time.now);
     const databaseNow = this.time.date;
     const answers = due.map((one) => this.judge(one, commitsAt));
-    this.note('claim', CLAIM_STATEMENTS, instanceId, answers.some(({ verdict }) => verdict !== 'taken'));
-    for (const { startsAt } of due.filter((_, index) => answers[index]!.verdict === 'claimed')) this.won.add(`${startsAt.getTime()} ${instanceId}`);
+    this.note(
+      'claim',
+      CLAIM_STATEMENTS,
+      instanceId,
+      answers.some(({ verdict }) => verdict !== 'taken'),
+    );
+    for (const { startsAt } of due.filter((_, index) => answers[index]!.verdict === 'claimed'))
+      this.won.add(`${startsAt.getTime()} ${instanceId}`);
     return { databaseNow, answers };
   }
 
@@ -101,7 +111,19 @@ export class SimulatedDatabase {
   }
 
   private judge({ jobName, fireTime, startsAt, leaseMs }: DueOccurrence, committedAt: number): ClaimAnswer {
-    const nothing = { jobName, fireTime, reason: null, attempt: null, releases: null, trigger: null, beside: false, leaseUntil: null, pages: null, data: null, checkpoint: null };
+    const nothing = {
+      jobName,
+      fireTime,
+      reason: null,
+      attempt: null,
+      releases: null,
+      trigger: null,
+      beside: false,
+      leaseUntil: null,
+      pages: null,
+      data: null,
+      checkpoint: null,
+    };
     const now = this.time.date.getTime();
     if (this.isDecided({ jobName, fireTime }, committedAt)) return { ...nothing, verdict: 'taken' };
     if (startsAt.getTime() > now) return { ...nothing, verdict: 'early' };
@@ -119,7 +141,10 @@ export class SimulatedDatabase {
     return last.fireTime > fireTime.getTime() || last.committedAt <= at;
   }
 
-  /** @param lockedMs how long it waits for a lock, which costs nothing @returns when it is done, without the way to and fro */
+  /**
+   * @param lockedMs how long it waits for a lock, which costs nothing @returns when it is done, without the way to and
+   * fro
+   */
   private carryOut(kind: StatementKind, size: number, lockedMs = 0, statements = 1): number {
     const { baseMs, eachMs } = this.costs[kind];
     const cost = baseMs + Math.max(0, size - 1) * eachMs;

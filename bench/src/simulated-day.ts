@@ -12,7 +12,8 @@ import { RunEndsStore, type RunEnd } from '../../dist/lib/runs/job-run.store.js'
 const HOUR_MS = 3_600_000;
 
 /**
- * Time as it passes in an application whose scheduler is not enabled. Everything is its own but the clock and the database's
+ * Time as it passes in an application whose scheduler is not enabled. Everything is its own but the clock and the
+ * database's
  * answers to claims and ends: every other occurrence is won and its handler runs, the rest is another replica's.
  */
 export class SimulatedDay {
@@ -24,14 +25,22 @@ export class SimulatedDay {
   private readonly runs: InFlightRuns;
 
   constructor(app: INestApplicationContext) {
-    const [claims, ends, time] = [ClaimStore, RunEndsStore, DatabaseTime].map((token) => app.get<object>(token, { strict: false }));
+    const [claims, ends, time] = [ClaimStore, RunEndsStore, DatabaseTime].map((token) =>
+      app.get<object>(token, { strict: false }),
+    );
     this.timelines = app.get(Timelines, { strict: false });
     this.ticker = app.get(TickerService, { strict: false });
     this.watermarks = app.get(WatermarkService, { strict: false });
     this.runs = app.get(InFlightRuns, { strict: false });
     Object.assign(time!, { now: () => this.now, observe: () => {} });
-    Object.assign(claims!, { claimDue: async (due: readonly DueOccurrence[]) => this.answer(due), withRow: async () => [] });
-    Object.assign(ends!, { endAll: async (given: readonly RunEnd[]) => given.map(() => ({ kind: 'written', end: { status: 'done', reason: null } })) });
+    Object.assign(claims!, {
+      claimDue: async (due: readonly DueOccurrence[]) => this.answer(due),
+      withRow: async () => [],
+    });
+    Object.assign(ends!, {
+      endAll: async (given: readonly RunEnd[]) =>
+        given.map(() => ({ kind: 'written', end: { status: 'done', reason: null } })),
+    });
   }
 
   async run(hours: number): Promise<void> {
@@ -50,7 +59,17 @@ export class SimulatedDay {
       const isOurs = this.fires++ % 2 === 0;
       const won = { attempt: 1, releases: 0, trigger: 'schedule' as const, leaseUntil };
       const lost = { attempt: null, releases: null, trigger: null, leaseUntil: null };
-      return { jobName, fireTime, verdict: isOurs ? ('claimed' as const) : ('taken' as const), reason: null, beside: false, pages: null, data: null, checkpoint: null, ...(isOurs ? won : lost) };
+      return {
+        jobName,
+        fireTime,
+        verdict: isOurs ? ('claimed' as const) : ('taken' as const),
+        reason: null,
+        beside: false,
+        pages: null,
+        data: null,
+        checkpoint: null,
+        ...(isOurs ? won : lost),
+      };
     });
     return { databaseNow: new Date(this.now), answers };
   }

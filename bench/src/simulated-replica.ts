@@ -24,7 +24,22 @@ import { WatermarkService } from '../../dist/lib/jobs/watermark.service.js';
 import { fakedNeighbours, fakedStores, type Surroundings } from './simulated-surroundings.js';
 
 /** The services that decide what is asked and when, as they are: what is faked is what they ask, and the handlers. */
-const REAL = [ClaimOrder, ClaimService, EndWriter, InFlightRuns, OwnPresence, PollPace, ReaperService, Rewinding, ScheduleFollower, TickerService, Timelines, UnregisteredJobs, WakeUps, WatermarkService];
+const REAL = [
+  ClaimOrder,
+  ClaimService,
+  EndWriter,
+  InFlightRuns,
+  OwnPresence,
+  PollPace,
+  ReaperService,
+  Rewinding,
+  ScheduleFollower,
+  TickerService,
+  Timelines,
+  UnregisteredJobs,
+  WakeUps,
+  WatermarkService,
+];
 
 /** A replica that takes part from now on. How many runs it won is told. */
 export class SimulatedReplica {
@@ -50,7 +65,9 @@ export class SimulatedReplica {
       ...fakedStores(id, around),
       ...fakedNeighbours(around),
     ];
-    const app = await Test.createTestingModule({ providers }).useMocker(() => silent).compile();
+    const app = await Test.createTestingModule({ providers })
+      .useMocker(() => silent)
+      .compile();
     replica = new SimulatedReplica(app, around);
     return replica;
   }
@@ -60,7 +77,8 @@ export class SimulatedReplica {
     this.get(WakeUps).areHeard = true;
     this.get(DatabaseTime).observe(time.date, time.now);
     for (const job of jobs) this.get(Timelines).set(new JobTimeline(job, time.date.getTime()));
-    for (const service of [ScheduleFollower, ReaperService, WatermarkService, TickerService]) this.get<{ start(): void }>(service).start();
+    for (const service of [ScheduleFollower, ReaperService, WatermarkService, TickerService])
+      this.get<{ start(): void }>(service).start();
   }
 
   private execute(owned: readonly OwnedRun[]): void {
@@ -85,4 +103,7 @@ export class SimulatedReplica {
 }
 
 /** Whoever is asked for nothing here answers nothing. */
-const silent: unknown = new Proxy({}, { get: (_, property) => (property === 'then' || typeof property === 'symbol' ? undefined : () => undefined) });
+const silent: unknown = new Proxy(
+  {},
+  { get: (_, property) => (property === 'then' || typeof property === 'symbol' ? undefined : () => undefined) },
+);

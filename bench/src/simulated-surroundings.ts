@@ -42,23 +42,62 @@ export function fakedStores(id: string, { time, database, company, roundTripMs, 
       await time.pass(roundTripMs / 2);
       return answer;
     });
-  const statement = <Answer>(kind: StatementKind, answer: () => Answer, size = 0) => overTheWire(async () => {
-    await database.ask(kind, size);
-    return answer();
-  });
+  const statement = <Answer>(kind: StatementKind, answer: () => Answer, size = 0) =>
+    overTheWire(async () => {
+      await database.ask(kind, size);
+      return answer();
+    });
   const ended = (run: OwnedRun) => {
     database.end(run);
     return { kind: 'written', end: { status: 'done', reason: null } } as const;
   };
-  const looked = () => ({ databaseNow: time.date, present: true, company, peers: company, backfilling: false, jobs: [], cancels: [], flagsOff: [] });
-  const outlook = () => ({ databaseNow: time.date, nextExpiry: database.nextExpiry, nextAttempt: null, removedWait: false, strays: false });
+  const looked = () => ({
+    databaseNow: time.date,
+    present: true,
+    company,
+    peers: company,
+    backfilling: false,
+    jobs: [],
+    cancels: [],
+    flagsOff: [],
+  });
+  const outlook = () => ({
+    databaseNow: time.date,
+    nextExpiry: database.nextExpiry,
+    nextAttempt: null,
+    removedWait: false,
+    strays: false,
+  });
   return [
-    { provide: ClaimStore, useValue: { claimDue: (due: readonly DueOccurrence[]) => overTheWire(() => database.claim(due, id)), withRow: (keys: readonly RunKey[]) => overTheWire(() => database.look(keys, id)) } },
-    { provide: RunEndsStore, useValue: { endAll: (ends: readonly RunEnd[]) => statement('end', () => ends.map(({ run }) => ended(run)), ends.length) } },
+    {
+      provide: ClaimStore,
+      useValue: {
+        claimDue: (due: readonly DueOccurrence[]) => overTheWire(() => database.claim(due, id)),
+        withRow: (keys: readonly RunKey[]) => overTheWire(() => database.look(keys, id)),
+      },
+    },
+    {
+      provide: RunEndsStore,
+      useValue: {
+        endAll: (ends: readonly RunEnd[]) => statement('end', () => ends.map(({ run }) => ended(run)), ends.length),
+      },
+    },
     { provide: JobRunStore, useValue: { complete: (run: OwnedRun) => statement('end', () => ended(run).end, 1) } },
-    { provide: JobScheduleStore, useValue: { lookIn: () => statement('presence', looked), remember: () => statement('watermark', () => undefined, jobs.length) } },
+    {
+      provide: JobScheduleStore,
+      useValue: {
+        lookIn: () => statement('presence', looked),
+        remember: () => statement('watermark', () => undefined, jobs.length),
+      },
+    },
     { provide: JobInstanceStore, useValue: { unregistered: () => statement('unregistered', () => []) } },
-    { provide: ReaperStore, useValue: { outlook: () => statement('outlook', outlook), orphanRunsOf: () => statement('unregistered', () => []) } },
+    {
+      provide: ReaperStore,
+      useValue: {
+        outlook: () => statement('outlook', outlook),
+        orphanRunsOf: () => statement('unregistered', () => []),
+      },
+    },
   ];
 }
 
@@ -67,10 +106,20 @@ export function fakedNeighbours({ jobs }: Surroundings) {
   const registered = jobs.map((definition) => ({ definition, handler: () => {} }));
   const none: never[] = [];
   return [
-    { provide: KnownJobs, useValue: { runnable: () => registered, names: () => jobs.map(({ name }) => name), declared: { jobs: registered, handlers: new Map() } } },
+    {
+      provide: KnownJobs,
+      useValue: {
+        runnable: () => registered,
+        names: () => jobs.map(({ name }) => name),
+        declared: { jobs: registered, handlers: new Map() },
+      },
+    },
     { provide: FlagAnswers, useValue: { off: async () => new Map() } },
     { provide: WaitingRuns, useValue: { startBefore: async () => {}, start: async () => 0 } },
-    { provide: FollowedSchedules, useValue: { take: () => {}, started: () => {}, forget: () => {}, contests: 0, contestedJobs: none } },
+    {
+      provide: FollowedSchedules,
+      useValue: { take: () => {}, started: () => {}, forget: () => {}, contests: 0, contestedJobs: none },
+    },
     { provide: Cancellations, useValue: { flags: none, apply: () => {} } },
   ];
 }

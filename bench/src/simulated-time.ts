@@ -11,7 +11,8 @@ interface Timer {
 }
 
 /**
- * The clocks and timers of this process, moved by hand: an hour passes as fast as what happens in it is computed. What is
+ * The clocks and timers of this process, moved by hand: an hour passes as fast as what happens in it is computed. What
+ * is
  * awaited between two timers takes no time.
  */
 export class SimulatedTime {
@@ -31,7 +32,8 @@ export class SimulatedTime {
   install(): void {
     const { hrtime } = process;
     // Node.js rounds a delay down to whole milliseconds, and fires when they are over.
-    const setTimeout = (work: (...args: unknown[]) => void, millis = 0, ...args: unknown[]) => this.after(Math.max(1, Math.floor(millis)) + this.lateness(), () => work(...args));
+    const setTimeout = (work: (...args: unknown[]) => void, millis = 0, ...args: unknown[]) =>
+      this.after(Math.max(1, Math.floor(millis)) + this.lateness(), () => work(...args));
     const clearTimeout = (timer?: Timer | null) => timer && this.clear(timer);
     const setImmediate = (work: () => void) => this.after(0, work);
     Object.assign(globalThis, { setTimeout, clearTimeout, setImmediate });

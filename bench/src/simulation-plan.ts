@@ -24,7 +24,10 @@ export interface SimulationResult {
   readonly most: number;
   /** Pairs of a replica and an instant of which it won something: so many claims had to be. */
   readonly claimsNeeded: number;
-  /** Of all replicas, those that asked about occurrences in a second in which they won nothing; of the seconds in which anybody asked, 0 to 1. */
+  /**
+   * Of all replicas, those that asked about occurrences in a second in which they won nothing; of the seconds in which
+   * anybody asked, 0 to 1.
+   */
   readonly askedInVain: number;
   /** Milliseconds from an occurrence's start until its claim was committed. */
   readonly delayMs: { readonly p50: number; readonly p99: number };

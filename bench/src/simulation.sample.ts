@@ -12,12 +12,25 @@ const startedAt = performance.now();
 const random = chance(6);
 // Up to a millisecond late, as timers of a process with little else to do are.
 const time = new SimulatedTime(random);
-const options = resolveSchedulerOptions({ connection: 'postgres://localhost/none' }, { env: {}, embeddedInstalled: false });
+const options = resolveSchedulerOptions(
+  { connection: 'postgres://localhost/none' },
+  { env: {}, embeddedInstalled: false },
+);
 const database = new SimulatedDatabase(time, plan.costs, plan);
-const jobs = Array.from({ length: plan.jobs }, (_, index) => jobOf({ name: `job-${index}`, expression: plan.expression, timeZone: 'UTC' }));
+const jobs = Array.from({ length: plan.jobs }, (_, index) =>
+  jobOf({ name: `job-${index}`, expression: plan.expression, timeZone: 'UTC' }),
+);
 const company = Array.from({ length: plan.replicas }, (_, index) => `replica-${index}`);
 const { from, to } = plan.handlerMs;
-const around = { time, database, options, jobs, company, roundTripMs: plan.roundTripMs, handlerMs: () => from + (to - from) * random() };
+const around = {
+  time,
+  database,
+  options,
+  jobs,
+  company,
+  roundTripMs: plan.roundTripMs,
+  handlerMs: () => from + (to - from) * random(),
+};
 
 const replicas = await Promise.all(company.map((id) => SimulatedReplica.of(id, around)));
 time.install();

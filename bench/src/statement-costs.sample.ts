@@ -10,12 +10,26 @@ import { median } from './sampling.js';
 import type { StatementCost, StatementCosts } from './statement-costs.js';
 
 /** What the statements cost that the simulation answers itself: measured on a real database, small and large. */
-const [url, jobCount, replicas, rounds, sample] = [process.argv[2]!, ...process.argv.slice(3).map(Number)] as [string, number, number, number, number];
+const [url, jobCount, replicas, rounds, sample] = [process.argv[2]!, ...process.argv.slice(3).map(Number)] as [
+  string,
+  number,
+  number,
+  number,
+  number,
+];
 const { app, jobs } = await bystander(url, jobsEachSecond(jobCount, 'job', {}));
-const of = <Service>(service: abstract new (...args: never[]) => Service): Service => app.get<Service>(service as never, { strict: false });
-const [claims, ends, schedules, instances, reaper] = [of(ClaimService), of(RunEndsStore), of(JobScheduleStore), of(JobInstanceStore), of(ReaperStore)] as const;
+const of = <Service>(service: abstract new (...args: never[]) => Service): Service =>
+  app.get<Service>(service as never, { strict: false });
+const [claims, ends, schedules, instances, reaper] = [
+  of(ClaimService),
+  of(RunEndsStore),
+  of(JobScheduleStore),
+  of(JobInstanceStore),
+  of(ReaperStore),
+] as const;
 const names = jobs.map(({ name }) => name);
-for (let index = 0; index < replicas; index++) await instances.announce({ instanceId: `replica-${index}`, aliveMs: 600_000, jobs, handlers: [] });
+for (let index = 0; index < replicas; index++)
+  await instances.announce({ instanceId: `replica-${index}`, aliveMs: 600_000, jobs, handlers: [] });
 
 // Each sample has seconds of the past of its own: nothing is claimed twice.
 let second = Math.floor(Date.now() / 1_000) - 600 - sample * 10_000;
@@ -42,10 +56,17 @@ async function endAll(): Promise<void> {
 const claim = await line(most, async (size) => (await endAll(), due(size)), win);
 const end = await line(most, async (size) => (await endAll(), win(due(size))), endAll);
 await endAll();
-const look = await line(jobCount, (size) => due(size), (candidates) => claims.decided(candidates));
+const look = await line(
+  jobCount,
+  (size) => due(size),
+  (candidates) => claims.decided(candidates),
+);
 let watermark = Date.now() + 86_400_000;
 const watermarks = () => jobs.map((job) => ({ job, decidedUntil: watermark }));
-const flat = async (ask: () => Promise<unknown>): Promise<StatementCost> => ({ baseMs: await measured(() => null, ask), eachMs: 0 });
+const flat = async (ask: () => Promise<unknown>): Promise<StatementCost> => ({
+  baseMs: await measured(() => null, ask),
+  eachMs: 0,
+});
 const costs: StatementCosts = {
   claim,
   end,
@@ -61,14 +82,21 @@ await app.close();
 console.log(JSON.stringify(costs));
 
 /** Of one, and of many: what is between the two is what each costs. */
-async function line<Given>(size: number, prepare: (size: number) => Given | Promise<Given>, ask: (given: Given) => Promise<unknown>): Promise<StatementCost> {
+async function line<Given>(
+  size: number,
+  prepare: (size: number) => Given | Promise<Given>,
+  ask: (given: Given) => Promise<unknown>,
+): Promise<StatementCost> {
   const one = await measured(() => prepare(1), ask);
   const many = await measured(() => prepare(size), ask);
   return { baseMs: one, eachMs: Math.max(0, (many - one) / Math.max(1, size - 1)) };
 }
 
 /** The first rounds count for nothing: the statements are prepared in them. */
-async function measured<Given>(prepare: () => Given | Promise<Given>, ask: (given: Given) => Promise<unknown>): Promise<number> {
+async function measured<Given>(
+  prepare: () => Given | Promise<Given>,
+  ask: (given: Given) => Promise<unknown>,
+): Promise<number> {
   const values: number[] = [];
   for (let round = -3; round < rounds; round++) {
     const given = await prepare();

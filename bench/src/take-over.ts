@@ -12,7 +12,11 @@ const REACH_MS = 500;
 const FAST_REACH_MS = 2_000;
 
 /** Leases in milliseconds, and how often a replica that holds one is killed. */
-const LEASES = [[2_000, 12], [10_000, 5], [120_000, 2]] as const;
+const LEASES = [
+  [2_000, 12],
+  [10_000, 5],
+  [120_000, 2],
+] as const;
 const QUICK_LEASES = [[1_000, 1]] as const;
 
 const FAST_LEASE_MS = 120_000;
@@ -37,10 +41,14 @@ interface TakeOver {
   readonly afterLease: number;
 }
 
-/** A replica is killed in mid-run: how long until another has begun the next attempt. Of a handful of rounds the slowest is the 99th percentile. */
+/**
+ * A replica is killed in mid-run: how long until another has begun the next attempt. Of a handful of rounds the slowest
+ * is the 99th percentile.
+ */
 export const takeOver: Benchmark = {
   name: 'take-over',
-  about: 'SIGKILL in mid-run with leases of 2, 10 and 120 s: from the end of the lease until the next attempt has begun; with fastFailover from the kill',
+  about:
+    'SIGKILL in mid-run with leases of 2, 10 and 120 s: from the end of the lease until the next attempt has begun; with fastFailover from the kill',
 
   async run({ quick }: Effort): Promise<Figure[]> {
     const figures: Figure[] = [];
@@ -49,11 +57,26 @@ export const takeOver: Benchmark = {
       const value = await slowest(rounds, async () => (await once(chances, leaseMs)).afterLease);
       figures.push({ name: `take-over.after-lease-${leaseMs / 1_000}s`, value, unit: 'ms', floor: 0, reach: REACH_MS });
     }
-    const value = await slowest(quick ? 1 : FAST_ROUNDS, async () => (await once(chances, FAST_LEASE_MS, { fastFailover: true })).afterKill);
-    figures.push({ name: `take-over.fast-${FAST_LEASE_MS / 1_000}s`, value, unit: 'ms', floor: 0, reach: FAST_REACH_MS });
+    const value = await slowest(
+      quick ? 1 : FAST_ROUNDS,
+      async () => (await once(chances, FAST_LEASE_MS, { fastFailover: true })).afterKill,
+    );
+    figures.push({
+      name: `take-over.fast-${FAST_LEASE_MS / 1_000}s`,
+      value,
+      unit: 'ms',
+      floor: 0,
+      reach: FAST_REACH_MS,
+    });
     if (quick) return figures;
     const [statements, without] = [await statementsBesides({ fastFailover: true }), await statementsBesides()];
-    figures.push({ name: 'take-over.fast-statements', value: statements, unit: 'a second', floor: without, reach: STATEMENTS_REACH });
+    figures.push({
+      name: 'take-over.fast-statements',
+      value: statements,
+      unit: 'a second',
+      floor: without,
+      reach: STATEMENTS_REACH,
+    });
     return figures;
   },
 };
@@ -67,7 +90,13 @@ async function slowest(rounds: number, measure: () => Promise<number>): Promise<
 async function once(chances: readonly number[], leaseMs: number, scheduler: Settings = {}): Promise<TakeOver> {
   return onServer(async (url) => {
     const renewEvery = Math.floor(leaseMs / 3);
-    const jobs = [{ name: 'long', expression: soon(chances), options: { lease: leaseMs, renewEvery, overlap: 'forbid' as const, missed: 'skip' as const } }];
+    const jobs = [
+      {
+        name: 'long',
+        expression: soon(chances),
+        options: { lease: leaseMs, renewEvery, overlap: 'forbid' as const, missed: 'skip' as const },
+      },
+    ];
     const fleet = await Fleet.start(3, { url, jobs, handlerMs: 10 * leaseMs, scheduler: { ...scheduler, ...AT_ONCE } });
     try {
       const { owner, start } = await running(fleet);
@@ -89,7 +118,12 @@ async function once(chances: readonly number[], leaseMs: number, scheduler: Sett
 /** Of all three replicas, while one run goes on. */
 async function statementsBesides(scheduler: Settings = {}): Promise<number> {
   return onServer(async (url) => {
-    const fleet = await Fleet.start(3, { url, jobs: [{ name: 'long', expression: soon(CHANCES) }], handlerMs: 3_600_000, scheduler: { ...scheduler, ...AT_ONCE } });
+    const fleet = await Fleet.start(3, {
+      url,
+      jobs: [{ name: 'long', expression: soon(CHANCES) }],
+      handlerMs: 3_600_000,
+      scheduler: { ...scheduler, ...AT_ONCE },
+    });
     try {
       const { start } = await running(fleet);
       // Away from what comes due meanwhile.
@@ -108,19 +142,30 @@ async function statementsBesides(scheduler: Settings = {}): Promise<number> {
 
 /** For whoever wonders why it failed. */
 async function rowsOf(url: string): Promise<object[]> {
-  return onConnection(url, async (client) => (await client.query<object>('select fire_time, status, attempt, reason, claimed_by, lease_until, started_at, next_attempt_at from job_runs order by 1')).rows);
+  return onConnection(
+    url,
+    async (client) =>
+      (
+        await client.query<object>(
+          'select fire_time, status, attempt, reason, claimed_by, lease_until, started_at, next_attempt_at from job_runs order by 1',
+        )
+      ).rows,
+  );
 }
 
 /** When the lease of the run ends that is under way, by the machine's clock, which is the database's, too. */
 async function leaseOf(url: string): Promise<number> {
   return onConnection(url, async (client) => {
-    const { rows } = await client.query<{ lease_until: Date }>(`select lease_until from job_runs where status = 'running'`);
+    const { rows } = await client.query<{ lease_until: Date }>(
+      `select lease_until from job_runs where status = 'running'`,
+    );
     return rows[0]!.lease_until.getTime();
   });
 }
 
 /**
- * Twice, should the fleet take long to start, and then not for most of an hour: what comes due in the moment in which a lease
+ * Twice, should the fleet take long to start, and then not for most of an hour: what comes due in the moment in which a
+ * lease
  * ends may start in place of the run that was orphaned.
  * @param seconds from now
  */
@@ -142,7 +187,9 @@ async function running(fleet: Fleet): Promise<{ owner: number; start: Start }> {
 
 async function nextAttempt(fleet: Fleet, { fireTime }: Start, until: number): Promise<Start> {
   while (machineNow() < until) {
-    const next = (await fleet.reports()).flatMap(({ starts }) => starts).find((start) => start.fireTime === fireTime && start.attempt > 1);
+    const next = (await fleet.reports())
+      .flatMap(({ starts }) => starts)
+      .find((start) => start.fireTime === fireTime && start.attempt > 1);
     if (next) return next;
     await sleep(20);
   }

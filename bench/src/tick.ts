@@ -30,9 +30,18 @@ export const tick: Benchmark = {
 async function figuresOf(due: number, { quick, samples }: Effort): Promise<Figure[]> {
   const ticks = quick ? 5 : 2_000;
   const sizes = quick ? SCHEDULES.slice(0, 1) : SCHEDULES;
-  const [floor, ...values] = await mediansOf(samples, [floorOf(due), ...sizes.map((schedules) => tickOf(due, schedules))].map((turn) => () => microsEach(ticks, turn)));
+  const [floor, ...values] = await mediansOf(
+    samples,
+    [floorOf(due), ...sizes.map((schedules) => tickOf(due, schedules))].map((turn) => () => microsEach(ticks, turn)),
+  );
   const reach = FLAT * values[0]!;
-  return sizes.map((schedules, index) => ({ name: `tick.${due}-due-of-${schedules}`, value: values[index]!, unit: 'µs', floor: floor!, reach }));
+  return sizes.map((schedules, index) => ({
+    name: `tick.${due}-due-of-${schedules}`,
+    value: values[index]!,
+    unit: 'µs',
+    floor: floor!,
+    reach,
+  }));
 }
 
 /** One tick a minute. */
@@ -42,7 +51,8 @@ function tickOf(due: number, schedules: number): () => Promise<void> {
   return async () => {
     const asked = ticker.asked;
     await ticker.tick((now += MINUTE_MS));
-    if (ticker.asked - asked !== due) throw new Error(`${ticker.asked - asked} occurrences were asked for, not ${due}.`);
+    if (ticker.asked - asked !== due)
+      throw new Error(`${ticker.asked - asked} occurrences were asked for, not ${due}.`);
   };
 }
 

@@ -9,7 +9,8 @@ export interface BullMqOptions {
   /** A Redis instead of PostgreSQL: its URL, or options of `ioredis`, which has to be installed. */
   redis?: string | Readonly<Record<string, unknown>>;
   /**
-   * Another PostgreSQL, or another way to the scheduler's: its URL, or options of pg's `Pool`. BullMQ listens for notifications, so
+   * Another PostgreSQL, or another way to the scheduler's: its URL, or options of pg's `Pool`. BullMQ listens for
+   * notifications, so
    * behind a pooler in transaction mode it needs a way past it. @default the scheduler's connection
    */
   connection?: string | Readonly<Record<string, unknown>>;
@@ -17,7 +18,9 @@ export interface BullMqOptions {
   schema?: string;
   /** Whether BullMQ makes its tables at start-up, with PostgreSQL. @default what the scheduler does with its own */
   migrate?: boolean;
-  /** How long a worker may be silent before its page is delivered again; twice that at most. 1 s to 1 h. @default '30s' */
+  /**
+   * How long a worker may be silent before its page is delivered again; twice that at most. 1 s to 1 h. @default '30s'
+   */
   redeliverAfter?: Duration;
 }
 
@@ -33,9 +36,15 @@ export interface ResolvedBullMqOptions {
 /** A URL, under the name that a library has for it, or options. */
 function address(url: string, protocols: readonly string[]): Rule<Readonly<Record<string, unknown>>> {
   return (given) => {
-    if (typeof given === 'object' && given !== null && !Array.isArray(given)) return { value: given as Record<string, unknown> };
+    if (typeof given === 'object' && given !== null && !Array.isArray(given))
+      return { value: given as Record<string, unknown> };
     const usable = typeof given === 'string' && protocols.some((protocol) => given.startsWith(`${protocol}://`));
-    return usable ? { value: { [url]: given } } : expected(`a URL (${protocols.join(', ')}) or an object of options`, typeof given === 'string' ? 'another text' : given);
+    return usable
+      ? { value: { [url]: given } }
+      : expected(
+          `a URL (${protocols.join(', ')}) or an object of options`,
+          typeof given === 'string' ? 'another text' : given,
+        );
   };
 }
 
@@ -44,7 +53,9 @@ const OPTIONS = {
   connection: { rule: address('connectionString', ['postgres', 'postgresql']) },
   schema: { rule: schemaName },
   migrate: { rule: flag },
-  redeliverAfter: { rule: duration({ atLeast: '1s', whyLeast: 'workers say at a third of it that they are there', atMost: '1h' }) },
+  redeliverAfter: {
+    rule: duration({ atLeast: '1s', whyLeast: 'workers say at a third of it that they are there', atMost: '1h' }),
+  },
 } as const satisfies Record<keyof BullMqOptions, OptionTable[string]>;
 
 /** @throws InvalidOptionsError with every problem */

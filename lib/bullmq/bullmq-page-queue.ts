@@ -2,7 +2,14 @@ import { createPostgresBackend, type Job, type Processor, Queue, Worker } from '
 import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { GuardedClient } from '../database/clients.js';
-import { type PageQueue, type PageQueueContext, type PageTicket, type PageWork, type PageWorker, readTicket } from '../fan-out/page.js';
+import {
+  type PageQueue,
+  type PageQueueContext,
+  type PageTicket,
+  type PageWork,
+  type PageWorker,
+  readTicket,
+} from '../fan-out/page.js';
 import { type BullMqOptions, readBullMqOptions, type ResolvedBullMqOptions } from './bullmq-options.js';
 
 /** What BullMQ carries of a page. */
@@ -14,10 +21,16 @@ interface Carried {
 }
 
 /**
- * A delivery that could not be dealt with is made again, for as long as that takes: whether a page is tried again or dead is not BullMQ's
+ * A delivery that could not be dealt with is made again, for as long as that takes: whether a page is tried again or
+ * dead is not BullMQ's
  * to say. Nothing is kept of those that were: `job_pages` has it.
  */
-const JOB = { attempts: 1_000_000, backoff: { type: 'fixed', delay: 2_000 }, removeOnComplete: true, removeOnFail: true } as const;
+const JOB = {
+  attempts: 1_000_000,
+  backoff: { type: 'fixed', delay: 2_000 },
+  removeOnComplete: true,
+  removeOnFail: true,
+} as const;
 
 /** Carries pages by BullMQ, on its PostgreSQL backend or on Redis; each job of the scheduler has a queue of its own. */
 export class BullMqPageQueue implements PageQueue {
@@ -98,7 +111,10 @@ export class BullMqPageQueue implements PageQueue {
 
   /** Readable in BullMQ's tools, without the characters that it refuses, and another one for each job and schema. */
   private nameOf(jobName: string): string {
-    const hash = createHash('sha256').update(JSON.stringify([this.opened.context.schema, jobName])).digest('hex').slice(0, 12);
+    const hash = createHash('sha256')
+      .update(JSON.stringify([this.opened.context.schema, jobName]))
+      .digest('hex')
+      .slice(0, 12);
     return `${jobName.replaceAll(/[^A-Za-z0-9_-]+/g, '-').slice(0, 40)}-${hash}`;
   }
 }
@@ -106,26 +122,39 @@ export class BullMqPageQueue implements PageQueue {
 /** As it is, where it is no ticket: who works deliveries says so, and drops it. */
 function ticketOf(data: unknown): PageTicket {
   const { fireTime, ...carried } = Object(data) as Partial<Carried>;
-  return readTicket({ ...carried, fireTime: typeof fireTime === 'string' ? new Date(fireTime) : null }) ?? (data as PageTicket);
+  return (
+    readTicket({ ...carried, fireTime: typeof fireTime === 'string' ? new Date(fireTime) : null }) ??
+    (data as PageTicket)
+  );
 }
 
 /** What a queue and a worker are made with. */
 export interface BullMqBackend {
   queue(name: string): Queue;
   /** One that runs when it is told to. */
-  worker(name: string, processor: Processor, options: { readonly concurrency: number; readonly lockDuration: number; readonly stalledInterval: number }): Worker;
+  worker(
+    name: string,
+    processor: Processor,
+    options: { readonly concurrency: number; readonly lockDuration: number; readonly stalledInterval: number },
+  ): Worker;
 }
 
 /** How many stalls BullMQ forgives: it is not the one to decide that a page is dead. */
 const maxStalledCount = 1_000_000;
 
-/** How soon a worker asks again after a failure, in milliseconds: BullMQ's own 15 s would be added to each outage, and to a shutdown in it. */
+/**
+ * How soon a worker asks again after a failure, in milliseconds: BullMQ's own 15 s would be added to each outage, and
+ * to a shutdown in it.
+ */
 const runRetryDelay = 1_000;
 
 /** Connections of a worker for its bookkeeping, beside the one that listens. */
 const WORKER_POOL = 2;
 
-export function postgresBackend({ connection, schema, migrate }: ResolvedBullMqOptions, context: PageQueueContext): BullMqBackend {
+export function postgresBackend(
+  { connection, schema, migrate }: ResolvedBullMqOptions,
+  context: PageQueueContext,
+): BullMqBackend {
   const settings = (max: number) => ({
     ...(connection ?? context.postgres('nestjs-distributed-cron pages')),
     schema,
@@ -136,7 +165,12 @@ export function postgresBackend({ connection, schema, migrate }: ResolvedBullMqO
   return {
     queue: (name) => new Queue(name, { connection: settings(1) }, createPostgresBackend) as unknown as Queue,
     worker: (name, processor, options) =>
-      new Worker(name, processor, { ...options, autorun: false, maxStalledCount, runRetryDelay, connection: settings(WORKER_POOL) }, createPostgresBackend) as unknown as Worker,
+      new Worker(
+        name,
+        processor,
+        { ...options, autorun: false, maxStalledCount, runRetryDelay, connection: settings(WORKER_POOL) },
+        createPostgresBackend,
+      ) as unknown as Worker,
   };
 }
 
@@ -145,7 +179,14 @@ export function redisBackend({ redis }: ResolvedBullMqOptions): BullMqBackend {
   const impatient = { ...redis, maxRetriesPerRequest: 1 };
   return {
     queue: (name) => new Queue(name, { connection: impatient }),
-    worker: (name, processor, options) => new Worker(name, processor, { ...options, autorun: false, maxStalledCount, runRetryDelay, connection: { ...redis, maxRetriesPerRequest: null } }),
+    worker: (name, processor, options) =>
+      new Worker(name, processor, {
+        ...options,
+        autorun: false,
+        maxStalledCount,
+        runRetryDelay,
+        connection: { ...redis, maxRetriesPerRequest: null },
+      }),
   };
 }
 
@@ -156,9 +197,12 @@ const AGAIN_AFTER_MS = 1_000;
 const IDLE_WITHIN_MS = 500;
 
 /**
- * A worker of BullMQ that begins once its queue is ready: one that does not wait for that asks a queue that has failed for good again
- * and again, without a pause in which anything else of the process could run. It is made anew until its database was there and
- * had the tables: one that was not ready at its beginning never works. One that has worked finds its way back by itself.
+ * A worker of BullMQ that begins once its queue is ready: one that does not wait for that asks a queue that has failed
+ * for good again
+ * and again, without a pause in which anything else of the process could run. It is made anew until its database was
+ * there and
+ * had the tables: one that was not ready at its beginning never works. One that has worked finds its way back by
+ * itself.
  */
 export class LastingWorker {
   private current: Worker;
@@ -177,7 +221,10 @@ export class LastingWorker {
     await this.current.close();
   }
 
-  /** Paused first: closed while it waits for a job, it would leave a timer behind that keeps the process alive. One that has a job is not waited for. */
+  /**
+   * Paused first: closed while it waits for a job, it would leave a timer behind that keeps the process alive. One that
+   * has a job is not waited for.
+   */
   async letGo(): Promise<void> {
     this.ended = true;
     await letGo(this.current);

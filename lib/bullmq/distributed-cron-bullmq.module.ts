@@ -1,4 +1,10 @@
-import { Module, type DynamicModule, type InjectionToken, type ModuleMetadata, type OptionalFactoryDependency } from '@nestjs/common';
+import {
+  Module,
+  type DynamicModule,
+  type InjectionToken,
+  type ModuleMetadata,
+  type OptionalFactoryDependency,
+} from '@nestjs/common';
 import { PAGE_QUEUE } from '../options/tokens.js';
 import { BullMqPageQueue } from './bullmq-page-queue.js';
 import type { BullMqOptions } from './bullmq-options.js';
@@ -10,7 +16,9 @@ export interface BullMqAsyncOptions {
   useFactory(...dependencies: any[]): BullMqOptions | Promise<BullMqOptions>;
 }
 
-/** Gives the scheduler BullMQ for the pages of jobs that fan out. Import it once, beside `DistributedSchedulerModule`. */
+/**
+ * Gives the scheduler BullMQ for the pages of jobs that fan out. Import it once, beside `DistributedSchedulerModule`.
+ */
 @Module({})
 export class DistributedCronBullMqModule {
   /** @param options without any: on BullMQ's PostgreSQL backend, in the scheduler's own database */
@@ -24,7 +32,11 @@ export class DistributedCronBullMqModule {
   }
 
   private static assemble({ imports = [], inject = [], useFactory }: BullMqAsyncOptions): DynamicModule {
-    const queue = { provide: PAGE_QUEUE, inject, useFactory: async (...dependencies: unknown[]) => new BullMqPageQueue(await useFactory(...dependencies)) };
+    const queue = {
+      provide: PAGE_QUEUE,
+      inject,
+      useFactory: async (...dependencies: unknown[]) => new BullMqPageQueue(await useFactory(...dependencies)),
+    };
     return { module: DistributedCronBullMqModule, global: true, imports, providers: [queue], exports: [PAGE_QUEUE] };
   }
 }

@@ -14,7 +14,12 @@ const MOST_AT_ONCE = 100;
 export interface Fed {
   readonly queued: readonly Date[];
   /** Set by the pass that found nothing left to do: how it ended. */
-  readonly finished: { readonly total: number; readonly leftAlone: number; readonly done: number; readonly dead: number } | null;
+  readonly finished: {
+    readonly total: number;
+    readonly leftAlone: number;
+    readonly done: number;
+    readonly dead: number;
+  } | null;
   /** There is more to go through at once. */
   readonly more: boolean;
   /** The schedule itself has still to decide about what comes next. */
@@ -49,7 +54,10 @@ interface FedRow {
   readonly ended_dead: number;
 }
 
-/** Queues the occurrences of backfills, a few at a time. Of replicas that feed one job one does; the others find it done. */
+/**
+ * Queues the occurrences of backfills, a few at a time. Of replicas that feed one job one does; the others find it
+ * done.
+ */
 export class BackfillFeedStore {
   private readonly query: Query;
 
@@ -61,7 +69,8 @@ export class BackfillFeedStore {
   }
 
   /**
-   * Queues as many occurrences as the backfill may have open, and moves its cursor over them and over what is left alone.
+   * Queues as many occurrences as the backfill may have open, and moves its cursor over them and over what is left
+   * alone.
    * @returns null when somebody else was at the job since it was looked at, or the backfill is over
    */
   async feed(id: string, job: JobDefinition): Promise<Fed | null> {
@@ -72,12 +81,24 @@ export class BackfillFeedStore {
     const touched = [...planned.insert, ...reopen.flatMap(({ heir }) => heir ?? [])];
     const fed = await this.partitions.makingSure(
       () => touched.map((fireTime) => new Date(fireTime)),
-      () => this.write(id, job, active, { ...planned, reopen, fedUntil: atEnd ? active.range_to.getTime() : planned.fedUntil }, atEnd),
+      () =>
+        this.write(
+          id,
+          job,
+          active,
+          { ...planned, reopen, fedUntil: atEnd ? active.range_to.getTime() : planned.fedUntil },
+          atEnd,
+        ),
     );
     if (fed.verdict === 'busy') return null;
     return {
-      queued: [...planned.insert, ...reopen.map(({ fireTime }) => fireTime)].sort((a, b) => a - b).map((fireTime) => new Date(fireTime)),
-      finished: fed.verdict === 'finished' ? { total: fed.ended_total, leftAlone: fed.ended_left_alone, done: fed.ended_done, dead: fed.ended_dead } : null,
+      queued: [...planned.insert, ...reopen.map(({ fireTime }) => fireTime)]
+        .sort((a, b) => a - b)
+        .map((fireTime) => new Date(fireTime)),
+      finished:
+        fed.verdict === 'finished'
+          ? { total: fed.ended_total, leftAlone: fed.ended_left_alone, done: fed.ended_done, dead: fed.ended_dead }
+          : null,
       more: planned.stop === null && !atEnd,
       notDecidedYet: planned.stop === 'not decided yet',
     };
@@ -112,14 +133,27 @@ export class BackfillFeedStore {
       liveAfter: Math.max(missedUntil(active.now.getTime(), job), active.decided_until?.getTime() ?? -Infinity),
     };
     const rows = await this.rows(job.name, fireTimes);
-    const elsewhere = await standingsElsewhere(this.query, this.database.tables, job.name, new Date(fireTimes[0] ?? after), new Date(fireTimes.at(-1) ?? after));
+    const elsewhere = await standingsElsewhere(
+      this.query,
+      this.database.tables,
+      job.name,
+      new Date(fireTimes[0] ?? after),
+      new Date(fireTimes.at(-1) ?? after),
+    );
     const planned = planFeed(fireTimes, rows, bounds, elsewhere);
     return { planned, atEnd: planned.stop === null && fireTimes.length < MOST_AT_ONCE };
   }
 
   private async rows(jobName: string, fireTimes: readonly number[]): Promise<Map<number, OccurrenceRow>> {
     if (fireTimes.length === 0) return new Map();
-    const rows = await this.query<{ fire_time: Date; status: RunStatus; attempt: number; reason: string | null; gap_from: Date | null; gap_count: number | null }>(
+    const rows = await this.query<{
+      fire_time: Date;
+      status: RunStatus;
+      attempt: number;
+      reason: string | null;
+      gap_from: Date | null;
+      gap_count: number | null;
+    }>(
       `select fire_time, status, attempt, reason, gap_from, gap_count
        from   ${this.database.tables.jobRuns}
        where  job_name = $1
@@ -129,12 +163,22 @@ export class BackfillFeedStore {
     return new Map(
       rows.map(({ fire_time, status, attempt, reason, gap_from, gap_count }) => [
         fire_time.getTime(),
-        { fireTime: fire_time.getTime(), status, attempt, reason, gapFrom: gap_from?.getTime() ?? null, gapCount: gap_count },
+        {
+          fireTime: fire_time.getTime(),
+          status,
+          attempt,
+          reason,
+          gapFrom: gap_from?.getTime() ?? null,
+          gapCount: gap_count,
+        },
       ]),
     );
   }
 
-  /** A row that stands for a gap hands the rest of it to another before it runs: to the latest without a row, also once the plan is written. */
+  /**
+   * A row that stands for a gap hands the rest of it to another before it runs: to the latest without a row, also once
+   * the plan is written.
+   */
   private async withHeirs(job: JobDefinition, { insert, reopen }: FeedPlan): Promise<Reopened[]> {
     const heirs: number[] = [];
     const reopened: Reopened[] = [];
@@ -154,7 +198,13 @@ export class BackfillFeedStore {
     return reopened;
   }
 
-  private async write(id: string, job: JobDefinition, { seen }: Active, plan: Omit<FeedPlan, 'reopen'> & { readonly reopen: readonly Reopened[] }, atEnd: boolean): Promise<FedRow> {
+  private async write(
+    id: string,
+    job: JobDefinition,
+    { seen }: Active,
+    plan: Omit<FeedPlan, 'reopen'> & { readonly reopen: readonly Reopened[] },
+    atEnd: boolean,
+  ): Promise<FedRow> {
     const planned = {
       insert: plan.insert.map(iso),
       reopen: plan.reopen.map(({ fireTime, status, attempt, gapFrom, gapCount, heir, rest }) => ({

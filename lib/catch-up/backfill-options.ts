@@ -13,9 +13,12 @@ export interface BackfillOptions {
   /** How many of its runs go on at a time, over all replicas. More than 1 needs `overlap: 'allow'`. @default 1 */
   maxConcurrent?: number;
   /**
-   * `allow`: its runs may go on beside each other and beside the job's own, and those beside them. `forbid`: one after the
-   * other, each started when nothing else of the job runs. Where the job itself forbids overlap they are not started when an
-   * occurrence is due, or nearer than they are likely to take; one that comes due all the same waits for the run in hand.
+   * `allow`: its runs may go on beside each other and beside the job's own, and those beside them. `forbid`: one after
+   * the
+   * other, each started when nothing else of the job runs. Where the job itself forbids overlap they are not started
+   * when an
+   * occurrence is due, or nearer than they are likely to take; one that comes due all the same waits for the run in
+   * hand.
    * @default the job's own policy
    */
   overlap?: BackfillOverlap;
@@ -48,17 +51,28 @@ const BACKFILL_OPTIONS = {
   reason: { rule: text(1_000) },
 } as const satisfies Record<keyof BackfillOptions, OptionTable[string]>;
 
-const CANCEL_OPTIONS = { by: { rule: text(200) }, reason: { rule: text(1_000) } } as const satisfies Record<keyof CancelOptions, OptionTable[string]>;
+const CANCEL_OPTIONS = { by: { rule: text(200) }, reason: { rule: text(1_000) } } as const satisfies Record<
+  keyof CancelOptions,
+  OptionTable[string]
+>;
 
 /** A backfill's options, every default filled in. */
-export type ResolvedBackfillOptions = Required<Omit<Values<typeof BACKFILL_OPTIONS>, 'by' | 'requestedBy' | 'reason'>> & {
+export type ResolvedBackfillOptions = Required<
+  Omit<Values<typeof BACKFILL_OPTIONS>, 'by' | 'requestedBy' | 'reason'>
+> & {
   readonly requestedBy: string | null;
   readonly reason: string | null;
 };
 
 /** @param overlap the job's own policy */
-export function readBackfillOptions(given: unknown, overlap: OverlapPolicy): { options: ResolvedBackfillOptions; problems: readonly string[] } {
-  const { values: { by, ...values }, problems: unread } = readObject(given, BACKFILL_OPTIONS);
+export function readBackfillOptions(
+  given: unknown,
+  overlap: OverlapPolicy,
+): { options: ResolvedBackfillOptions; problems: readonly string[] } {
+  const {
+    values: { by, ...values },
+    problems: unread,
+  } = readObject(given, BACKFILL_OPTIONS);
   const isTwice = by !== undefined && values.requestedBy !== undefined && by !== values.requestedBy;
   const problems = isTwice ? [...unread, 'by, requestedBy: they are the same, and differ here: give one.'] : unread;
   const ofJob: BackfillOverlap = overlap === 'allow' ? 'allow' : 'forbid';
@@ -67,12 +81,19 @@ export function readBackfillOptions(given: unknown, overlap: OverlapPolicy): { o
   const forbids = values.overlap === undefined ? 'the job forbids overlap' : `overlap is 'forbid'`;
   return {
     options,
-    problems: [...problems, `maxConcurrent: ${options.maxConcurrent} at a time need overlap: 'allow', for ${forbids} and its runs go one after the other.`],
+    problems: [
+      ...problems,
+      `maxConcurrent: ${options.maxConcurrent} at a time need overlap: 'allow', for ${forbids} and its runs go one after the other.`,
+    ],
   };
 }
 
 /** Who cancels, and why; null where it was not said. */
-export function readCancelOptions(given: unknown): { by: string | null; reason: string | null; problems: readonly string[] } {
+export function readCancelOptions(given: unknown): {
+  by: string | null;
+  reason: string | null;
+  problems: readonly string[];
+} {
   const { values, problems } = readObject(given, CANCEL_OPTIONS);
   return { by: values.by ?? null, reason: values.reason ?? null, problems };
 }

@@ -16,7 +16,8 @@ const LOOK_AGAIN_MS = 250;
 const UNDECIDED_MS = 1_000;
 
 /**
- * Feeds backfills: queues as many of their occurrences as may run at a time, and more when those have ended. Whoever has
+ * Feeds backfills: queues as many of their occurrences as may run at a time, and more when those have ended. Whoever
+ * has
  * room claims them, as everything that waits. While there is none it sleeps: `ScheduleFollower` sees when there is one.
  */
 @Injectable()
@@ -67,17 +68,22 @@ export class BackfillService {
     this.fedJobs.clear();
     for (const { jobName } of active) this.fedJobs.add(jobName);
     let sleep = Infinity;
-    await eachByItself(active, () => this.stopping, async ({ id, jobName }) => {
-      const millis = await this.feedOne(id, this.jobs.get(jobName)!.definition);
-      sleep = Math.min(sleep, millis);
-    });
+    await eachByItself(
+      active,
+      () => this.stopping,
+      async ({ id, jobName }) => {
+        const millis = await this.feedOne(id, this.jobs.get(jobName)!.definition);
+        sleep = Math.min(sleep, millis);
+      },
+    );
     return sleep;
   }
 
   private async feedOne(id: string, job: JobDefinition): Promise<number> {
     const fed = await this.feeds.feed(id, job);
     if (!fed) return LOOK_AGAIN_MS;
-    for (const fireTime of fed.queued) this.events.emit({ type: 'run.queued', jobName: job.name, fireTime, trigger: 'backfill' });
+    for (const fireTime of fed.queued)
+      this.events.emit({ type: 'run.queued', jobName: job.name, fireTime, trigger: 'backfill' });
     if (fed.finished) this.events.emit({ type: 'backfill.finished', id, jobName: job.name, ...fed.finished });
     return sleepAfter(fed);
   }

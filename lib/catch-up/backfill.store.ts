@@ -6,7 +6,10 @@ import { type Standing, standingAmongNames } from './backfill.js';
 import type { JobBackfill } from './job-backfill.entity.js';
 
 /** A backfill as it is asked for. */
-export type NewBackfill = Pick<JobBackfill, 'jobName' | 'from' | 'to' | 'maxConcurrent' | 'beside' | 'replay' | 'total' | 'requestedBy' | 'reason'>;
+export type NewBackfill = Pick<
+  JobBackfill,
+  'jobName' | 'from' | 'to' | 'maxConcurrent' | 'beside' | 'replay' | 'total' | 'requestedBy' | 'reason'
+>;
 
 /** How many runs of a backfill are where. */
 export interface BackfillCounts {
@@ -36,7 +39,10 @@ export class BackfillStore {
     return row!.now;
   }
 
-  /** Where the occurrences that have a row stand, also under a former name, by fire time in milliseconds. Both ends are included. */
+  /**
+   * Where the occurrences that have a row stand, also under a former name, by fire time in milliseconds. Both ends are
+   * included.
+   */
   async standings(jobName: string, from: Date, to: Date): Promise<Map<number, Standing>> {
     const { tables } = this.database;
     const rows = await this.query<{ fire_time: Date; status: RunStatus; attempt: number; reason: string | null }>(
@@ -48,7 +54,9 @@ export class BackfillStore {
     );
     const own = new Map(rows.map((row) => [row.fire_time.getTime(), row]));
     const elsewhere = await standingsElsewhere(this.query, tables, jobName, from, to);
-    return new Map([...own.keys(), ...elsewhere.keys()].map((at) => [at, standingAmongNames(own.get(at), elsewhere.get(at))]));
+    return new Map(
+      [...own.keys(), ...elsewhere.keys()].map((at) => [at, standingAmongNames(own.get(at), elsewhere.get(at))]),
+    );
   }
 
   /** Kept as what an operator did, too. @returns its id */
@@ -129,9 +137,20 @@ export class BackfillCancelStore {
    * Nothing more of the backfill is queued or started; what runs goes on.
    * @returns null when there is none that is still active
    */
-  async cancel(id: string, jobName: string, by: string | null, reason: string | null): Promise<CancelledBackfill | null> {
+  async cancel(
+    id: string,
+    jobName: string,
+    by: string | null,
+    reason: string | null,
+  ): Promise<CancelledBackfill | null> {
     const said = `backfill cancelled${by ? ` by ${by}` : ''}${reason ? `: ${reason}` : ''}`;
-    const [ended] = await this.database.call<{ cancelled_runs: number; put_back: number }>('backfill_cancel_1', [id, jobName, by, reason, said]);
+    const [ended] = await this.database.call<{ cancelled_runs: number; put_back: number }>('backfill_cancel_1', [
+      id,
+      jobName,
+      by,
+      reason,
+      said,
+    ]);
     return ended ? { jobName, cancelled: ended.cancelled_runs, putBack: ended.put_back } : null;
   }
 }

@@ -47,7 +47,8 @@ export function standingOf(row: Pick<OccurrenceRow, 'status' | 'attempt'> | unde
 }
 
 /**
- * The same for a job that was decided under other names before. What ran under one of those has its keys and its receipts.
+ * The same for a job that was decided under other names before. What ran under one of those has its keys and its
+ * receipts.
  * @param elsewhere where the occurrence stands under those, if it has a row there
  */
 export function standingAmongNames(
@@ -62,7 +63,8 @@ export function standingAmongNames(
 }
 
 /**
- * Goes through fire times in their order and decides which are queued. What somebody has in hand is left alone, and so is
+ * Goes through fire times in their order and decides which are queued. What somebody has in hand is left alone, and so
+ * is
  * what ran, unless it is to be replayed.
  * @param fireTimes ascending
  * @param elsewhere where occurrences stand under other names of the job
@@ -100,7 +102,11 @@ export function planFeed(
  * @param gap both ends included; the row that stood for it is that of `until`
  * @param taken fire times of the gap that have a row
  */
-export function heirOfGap(schedule: Schedule, gap: { from: number; until: number }, taken: ReadonlySet<number>): number | null {
+export function heirOfGap(
+  schedule: Schedule,
+  gap: { from: number; until: number },
+  taken: ReadonlySet<number>,
+): number | null {
   let at = schedule.previousBefore(gap.until);
   while (at !== null && at >= gap.from && taken.has(at)) at = schedule.previousBefore(at);
   return at !== null && at >= gap.from ? at : null;

@@ -24,12 +24,14 @@ export interface BackfillPlan {
   readonly replay: boolean;
   readonly occurrences: number;
   /**
-   * A forecast: an occurrence that the schedule or a person starts meanwhile is left alone then. With `replay`, what is run
+   * A forecast: an occurrence that the schedule or a person starts meanwhile is left alone then. With `replay`, what is
+   * run
    * again is counted here as well as in `alreadyRan`.
    */
   readonly willRun: number;
   /**
-   * Done, dead, or cancelled after a start: left alone, or among those that will run when they are replayed. Also under a
+   * Done, dead, or cancelled after a start: left alone, or among those that will run when they are replayed. Also under
+   * a
    * former name of the job: those are left alone in any case.
    */
   readonly alreadyRan: number;
@@ -98,9 +100,27 @@ export class Backfills {
     if (options.dryRun) return plan;
     await this.requirePartitions(job.name, new Date(range.fireTimes[0]!));
     const { maxConcurrent, overlap, replay, requestedBy, reason } = options;
-    const asked = { jobName: job.name, from, to, maxConcurrent, beside: overlap === 'allow', replay, total: plan.occurrences, requestedBy, reason };
+    const asked = {
+      jobName: job.name,
+      from,
+      to,
+      maxConcurrent,
+      beside: overlap === 'allow',
+      replay,
+      total: plan.occurrences,
+      requestedBy,
+      reason,
+    };
     const id = await this.store.create(asked);
-    this.events.emit({ type: 'backfill.started', id, jobName: job.name, from, to, occurrences: plan.occurrences, willRun: plan.willRun });
+    this.events.emit({
+      type: 'backfill.started',
+      id,
+      jobName: job.name,
+      from,
+      to,
+      occurrences: plan.occurrences,
+      willRun: plan.willRun,
+    });
     return { ...plan, id };
   }
 
@@ -116,7 +136,15 @@ export class Backfills {
     const now = await this.find(id);
     if (cancelled) {
       const { running } = now;
-      this.events.emit({ type: 'backfill.cancelled', id, jobName, by, reason, cancelled: cancelled.cancelled + cancelled.putBack, running });
+      this.events.emit({
+        type: 'backfill.cancelled',
+        id,
+        jobName,
+        by,
+        reason,
+        cancelled: cancelled.cancelled + cancelled.putBack,
+        running,
+      });
     }
     return now;
   }
@@ -173,33 +201,52 @@ export type BackfillRange = { readonly fireTimes: readonly number[] } | { readon
  * The fire times from `from` to `to`, both included.
  * @param now the database's clock, milliseconds
  */
-export function backfillRange(schedule: Schedule, range: { from: unknown; to: unknown }, now: number, atMost: number): BackfillRange {
+export function backfillRange(
+  schedule: Schedule,
+  range: { from: unknown; to: unknown },
+  now: number,
+  atMost: number,
+): BackfillRange {
   const { from, to } = range;
   if (!isInstant(from)) return { problem: `from: expected a valid Date, got ${said(from)}.` };
   if (!isInstant(to)) return { problem: `to: expected a valid Date, got ${said(to)}.` };
   if (from > to) return { problem: `from (${iso(from)}) is later than to (${iso(to)}): exchange them.` };
-  // The end of a day that is not over, or a clock that is a little ahead, does no harm while nothing comes due until then.
+  // The end of a day that is not over, or a clock that is a little ahead, does no harm while nothing comes due until
+  // then.
   const toCome = schedule.nextAfter(now);
   if (toCome !== null && toCome <= to.getTime()) {
-    return { problem: `to (${iso(to)}) is later than the database's clock (${iso(now)}), and the occurrence of ${iso(toCome)} is still to come: it is the schedule's. Give an earlier end.` };
+    return {
+      problem: `to (${iso(to)}) is later than the database's clock (${iso(now)}), and the occurrence of ${iso(toCome)} is still to come: it is the schedule's. Give an earlier end.`,
+    };
   }
   const after = from.getTime() - 1;
   const count = schedule.countBetween(after, to.getTime());
-  if (count === 0) return { problem: `"${schedule.expression}" (${schedule.timeZone}) has no fire time from ${iso(from)} to ${iso(to)}${nearest(schedule, from, to)}.` };
+  if (count === 0)
+    return {
+      problem: `"${schedule.expression}" (${schedule.timeZone}) has no fire time from ${iso(from)} to ${iso(to)}${nearest(schedule, from, to)}.`,
+    };
   if (count > atMost) {
-    return { problem: `there are ${count} occurrences from ${iso(from)} to ${iso(to)}, and atMost allows ${atMost}: give a shorter range, or a larger atMost.` };
+    return {
+      problem: `there are ${count} occurrences from ${iso(from)} to ${iso(to)}, and atMost allows ${atMost}: give a shorter range, or a larger atMost.`,
+    };
   }
   const fireTimes = schedule.between(after, to.getTime());
   const months = new Set(fireTimes.map((fireTime) => monthOf(new Date(fireTime)).getTime())).size;
   if (months > MOST_MONTHS) {
-    return { problem: `the occurrences lie in ${months} months, and each month needs partitions that every claim has to plan with: give ranges of at most ${MOST_MONTHS} months.` };
+    return {
+      problem: `the occurrences lie in ${months} months, and each month needs partitions that every claim has to plan with: give ranges of at most ${MOST_MONTHS} months.`,
+    };
   }
   return { fireTimes };
 }
 
 function nearest(schedule: Schedule, from: Date, to: Date): string {
-  const around = [schedule.previousBefore(from.getTime()), schedule.nextAfter(to.getTime())].filter((at) => at !== null);
-  return around.length === 0 ? '' : `; the nearest ${around.length === 1 ? 'is' : 'are'} ${around.map(iso).join(' and ')}`;
+  const around = [schedule.previousBefore(from.getTime()), schedule.nextAfter(to.getTime())].filter(
+    (at) => at !== null,
+  );
+  return around.length === 0
+    ? ''
+    : `; the nearest ${around.length === 1 ? 'is' : 'are'} ${around.map(iso).join(' and ')}`;
 }
 
 function isInstant(value: unknown): value is Date {

@@ -1,4 +1,6 @@
-/** How near a live occurrence is too near for an instance with one slot, in milliseconds: the reaper looks no oftener. */
+/**
+ * How near a live occurrence is too near for an instance with one slot, in milliseconds: the reaper looks no oftener.
+ */
 const TOO_NEAR_MS = 500;
 
 /**

@@ -16,7 +16,8 @@ import { Timelines } from '../jobs/timelines.js';
 const LOOK_AGAIN_MS = 250;
 
 /**
- * Decides about occurrences that nobody ran in time: after an outage, a freeze, or when every replica was down. A duty of
+ * Decides about occurrences that nobody ran in time: after an outage, a freeze, or when every replica was down. A duty
+ * of
  * its own, so that thousands of missed occurrences delay none that is due now.
  */
 @Injectable()
@@ -51,12 +52,19 @@ export class CatchUpService {
     this.loop.wake();
   }
 
-  /** One pass over the jobs with missed occurrences; one job's trouble is not the others'. @returns milliseconds to the next */
+  /**
+   * One pass over the jobs with missed occurrences; one job's trouble is not the others'. @returns milliseconds to the
+   * next
+   */
   async catchUp(): Promise<number> {
     let decided = true;
-    await eachByItself(this.timelines.due(this.time.now()).missed, () => this.stopping, async (timeline) => {
-      if (!(await this.decide(timeline))) decided = false;
-    });
+    await eachByItself(
+      this.timelines.due(this.time.now()).missed,
+      () => this.stopping,
+      async (timeline) => {
+        if (!(await this.decide(timeline))) decided = false;
+      },
+    );
     return decided ? Infinity : LOOK_AGAIN_MS;
   }
 
@@ -66,7 +74,9 @@ export class CatchUpService {
    */
   private async decide(timeline: JobTimeline): Promise<boolean> {
     const { job } = timeline;
-    const plan = await this.store.decide(job, timeline.decidedUntil, (seen) => planCatchUp(job.schedule, seen, seen.decided, job));
+    const plan = await this.store.decide(job, timeline.decidedUntil, (seen) =>
+      planCatchUp(job.schedule, seen, seen.decided, job),
+    );
     if (plan === 'outdated') this.events.emit({ type: 'job.outdated', jobName: job.name });
     if (typeof plan === 'string') return false;
     timeline.decideUntil(plan.decidedUntil);

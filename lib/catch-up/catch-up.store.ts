@@ -33,10 +33,15 @@ export class CatchUpStore {
   }
 
   /**
-   * Looks, plans, and writes all of the plan if nothing has changed since the look. Runs are written as queued: whoever has room
+   * Looks, plans, and writes all of the plan if nothing has changed since the look. Runs are written as queued: whoever
+   * has room
    * claims them.
    */
-  async decide(job: JobDefinition, from: number, plan: (seen: DecidedWindow) => CatchUpPlan): Promise<CatchUpPlan | Undecided> {
+  async decide(
+    job: JobDefinition,
+    from: number,
+    plan: (seen: DecidedWindow) => CatchUpPlan,
+  ): Promise<CatchUpPlan | Undecided> {
     const looked = await this.look(job, from);
     if (!looked) return 'outdated';
     const planned = plan(looked.window);
@@ -63,16 +68,29 @@ export class CatchUpStore {
     if (!schedule) return null;
     const start = Math.max(from, schedule.decided_until.getTime());
     const decided = await decidedSpans(this.query, tables, [{ name: job.name, from: start }]);
-    return { seen: schedule.seen, window: { now: schedule.now.getTime(), from: start, held: heldSpans(schedule), decided: decided.get(job.name)! } };
+    return {
+      seen: schedule.seen,
+      window: { now: schedule.now.getTime(), from: start, held: heldSpans(schedule), decided: decided.get(job.name)! },
+    };
   }
 
   /** @returns false when somebody else is at the job, or has been since the look */
-  private async write(job: JobDefinition, { seen, window }: Looked, { run, record, decidedUntil }: CatchUpPlan): Promise<boolean> {
+  private async write(
+    job: JobDefinition,
+    { seen, window }: Looked,
+    { run, record, decidedUntil }: CatchUpPlan,
+  ): Promise<boolean> {
     const decisions = [
-      ...record.map((gap) => ({ fire_time: iso(gap.until), reason: gap.reason, gap_from: iso(gap.from), gap_count: gap.count })),
+      ...record.map((gap) => ({
+        fire_time: iso(gap.until),
+        reason: gap.reason,
+        gap_from: iso(gap.from),
+        gap_count: gap.count,
+      })),
       ...run.map((fireTime) => ({ fire_time: iso(fireTime) })),
     ];
-    const standsIn = job.missed === 'once' ? (run[0] ?? record.findLast(({ reason }) => reason === SUPERSEDED)?.until) : undefined;
+    const standsIn =
+      job.missed === 'once' ? (run[0] ?? record.findLast(({ reason }) => reason === SUPERSEDED)?.until) : undefined;
     const [written] = await this.database.call<{ catch_up_write_1: boolean }>('catch_up_write_1', [
       job.name,
       seen,
@@ -112,7 +130,8 @@ function heldSpans({ enabled, disabled_at, paused_at, paused_until, earlier_hold
     since: since === null ? -Infinity : Date.parse(since),
     until: Date.parse(until),
   }));
-  if (paused_at) spans.push({ since: paused_at.getTime(), until: paused_until?.getTime() ?? Infinity, reason: 'paused' });
+  if (paused_at)
+    spans.push({ since: paused_at.getTime(), until: paused_until?.getTime() ?? Infinity, reason: 'paused' });
   if (!enabled) spans.push({ since: disabled_at?.getTime() ?? -Infinity, until: Infinity, reason: 'disabled' });
   return spans;
 }

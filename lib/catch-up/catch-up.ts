@@ -62,12 +62,15 @@ export function planCatchUp(
   const holds = holdsWithin(window.held, from, end);
   const passedOver = [...decided, ...holds];
   const late = new UndecidedFireTimes(schedule, end, Math.max(end, now), holdsWithin(window.held, end, now)).ends();
-  // The only one that is late is the newest that was not run. Where several are, being late is nothing out of the ordinary.
+  // The only one that is late is the newest that was not run. Where several are, being late is nothing out of the
+  // ordinary.
   const most = rules.missed === 'once' && late !== null && late.from === late.until ? 0 : atMost(rules);
   const run = new UndecidedFireTimes(schedule, oldest, end, passedOver).newest(most);
   const left = new UndecidedFireTimes(schedule, oldest, run.length > 0 ? run[0]! - 1 : end, passedOver);
   const tooOld = new UndecidedFireTimes(schedule, from, oldest, passedOver);
-  const held = holds.map((hold) => gap(new UndecidedFireTimes(schedule, hold.from - 1, hold.until, decided), hold.reason));
+  const held = holds.map((hold) =>
+    gap(new UndecidedFireTimes(schedule, hold.from - 1, hold.until, decided), hold.reason),
+  );
   return {
     run,
     record: [gap(tooOld, 'missed: too old'), gap(left, leftOut(rules)), ...held].filter((row) => row !== null),
@@ -111,6 +114,10 @@ function atMost({ missed, maxCatchUp }: Pick<JobPolicies, 'missed' | 'maxCatchUp
 }
 
 function leftOut({ missed }: Pick<JobPolicies, 'missed'>): SkipReason {
-  const reasons = { skip: 'missed: skipped', once: 'missed: superseded by a newer one', all: 'missed: too many' } as const;
+  const reasons = {
+    skip: 'missed: skipped',
+    once: 'missed: superseded by a newer one',
+    all: 'missed: too many',
+  } as const;
   return reasons[missed];
 }

@@ -16,7 +16,11 @@ export interface ReplacedSchedule {
  * @param replacedAt milliseconds
  * @returns null when there are none, also of a schedule that cannot be read here
  */
-export function planReplaced(replaced: ReplacedSchedule, decided: readonly DecidedSpan[], replacedAt: number): MissedGap | null {
+export function planReplaced(
+  replaced: ReplacedSchedule,
+  decided: readonly DecidedSpan[],
+  replacedAt: number,
+): MissedGap | null {
   const schedule = readable(replaced);
   return schedule && planSuperseded(schedule, { from: replaced.decidedUntil, until: replacedAt }, decided);
 }

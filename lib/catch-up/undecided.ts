@@ -1,6 +1,8 @@
 import type { Schedule } from '../cron/schedule.js';
 
-/** Fire times that have a decision already: a row's own, or all that its gap covers. Milliseconds, both ends included. */
+/**
+ * Fire times that have a decision already: a row's own, or all that its gap covers. Milliseconds, both ends included.
+ */
 export interface DecidedSpan {
   readonly from: number;
   readonly until: number;
@@ -80,7 +82,8 @@ function merged(spans: readonly DecidedSpan[]): DecidedSpan[] {
   const result: DecidedSpan[] = [];
   for (const span of [...spans].sort((a, b) => a.from - b.from)) {
     const last = result.at(-1);
-    if (last && span.from <= last.until) result[result.length - 1] = { from: last.from, until: Math.max(last.until, span.until) };
+    if (last && span.from <= last.until)
+      result[result.length - 1] = { from: last.from, until: Math.max(last.until, span.until) };
     else result.push(span);
   }
   return result;

@@ -9,7 +9,10 @@ import type { TriggerCommand } from './trigger-arguments.js';
 
 /** Writes the occurrence where the replicas look for it: none of them need be reachable from here. */
 export async function deliverByDatabase(command: TriggerCommand, env: NodeJS.ProcessEnv): Promise<Delivered> {
-  const options = resolveSchedulerOptions({ schema: command.schema, poolSize: 1 }, { env: { ...env, NODE_ENV: 'production' }, embeddedInstalled: false });
+  const options = resolveSchedulerOptions(
+    { schema: command.schema, poolSize: 1 },
+    { env: { ...env, NODE_ENV: 'production' }, embeddedInstalled: false },
+  );
   const database = await SchedulerDatabase.open(options, []);
   try {
     const store = new DeliveryStore(database, new ClaimStore(database, new PartitionStore(database)));

@@ -29,11 +29,18 @@ export async function deliverByHttp(command: TriggerCommand, endpoint: URL): Pro
     redirect: 'error',
     signal: AbortSignal.timeout(waitMs + ANSWER_WITHIN_MS),
   }).catch((error: Error) => {
-    throw new EndpointError(`${url.origin} did not answer: ${error.cause instanceof Error ? error.cause.message : error.message}`, false);
+    throw new EndpointError(
+      `${url.origin} did not answer: ${error.cause instanceof Error ? error.cause.message : error.message}`,
+      false,
+    );
   });
   const said = (await answer.json().catch(() => ({}))) as Partial<Delivered> & { message?: string | string[] };
   // What is dead or cancelled is an answer, too.
-  if (said.jobName !== undefined && said.fireTime !== undefined) return { ...(said as Delivered), fireTime: new Date(said.fireTime) };
+  if (said.jobName !== undefined && said.fireTime !== undefined)
+    return { ...(said as Delivered), fireTime: new Date(said.fireTime) };
   const why = [said.message ?? answer.statusText].flat().join('\n');
-  throw new EndpointError(`${url.origin} answered ${answer.status}: ${why}`, answer.status >= 400 && answer.status < 500 && answer.status !== 429);
+  throw new EndpointError(
+    `${url.origin} answered ${answer.status}: ${why}`,
+    answer.status >= 400 && answer.status < 500 && answer.status !== 429,
+  );
 }

@@ -63,7 +63,10 @@ export interface TriggerCommand {
 }
 
 /** @throws InvalidOptionsError with every problem */
-export function readArguments(args: readonly string[], env: NodeJS.ProcessEnv): TriggerCommand | { readonly kind: 'help' } {
+export function readArguments(
+  args: readonly string[],
+  env: NodeJS.ProcessEnv,
+): TriggerCommand | { readonly kind: 'help' } {
   const { values, positionals } = parsed(args);
   if (values.help) return { kind: 'help' };
   const problems: string[] = [];
@@ -75,14 +78,21 @@ export function readArguments(args: readonly string[], env: NodeJS.ProcessEnv): 
     return otherwise;
   };
   const [verb, jobName, ...more] = positionals;
-  if (verb !== 'trigger') problems.push(verb === undefined ? 'say what to do: trigger <job>' : `there is no command "${verb}", only trigger <job>`);
+  if (verb !== 'trigger')
+    problems.push(
+      verb === undefined ? 'say what to do: trigger <job>' : `there is no command "${verb}", only trigger <job>`,
+    );
   else if (jobName === undefined) problems.push('name the job: trigger <job>');
   if (more.length > 0) problems.push(`one job at a time; besides there is ${more.join(' ')}`);
-  const times = [read('--fire-time', fireTime, values['fire-time'], null), read('--kubernetes-job', kubernetesJob, values['kubernetes-job'], null)].filter((at) => at !== null);
+  const times = [
+    read('--fire-time', fireTime, values['fire-time'], null),
+    read('--kubernetes-job', kubernetesJob, values['kubernetes-job'], null),
+  ].filter((at) => at !== null);
   if (times.length > 1) problems.push('--fire-time and --kubernetes-job both say the planned time; give one of them');
   const [at] = times;
   const url = read('--url', endpoint, values.url, null);
-  if (values.url !== undefined && values.schema !== undefined) problems.push('--schema is for the database, and --url for an endpoint; give one of them');
+  if (values.url !== undefined && values.schema !== undefined)
+    problems.push('--schema is for the database, and --url for an endpoint; give one of them');
   if (values.url === undefined && values['token-file'] !== undefined) problems.push('--token-file is for --url');
   const command: TriggerCommand = {
     kind: 'trigger',
@@ -96,11 +106,16 @@ export function readArguments(args: readonly string[], env: NodeJS.ProcessEnv): 
     url,
     token: url ? read('--token-file', tokenIn, values['token-file'], env.TRIGGER_TOKEN ?? '') : '',
   };
-  if (url && command.token === '' && problems.length === 0) problems.push('--url needs a token: set TRIGGER_TOKEN, or give --token-file');
+  if (url && command.token === '' && problems.length === 0)
+    problems.push('--url needs a token: set TRIGGER_TOKEN, or give --token-file');
   // What fetch says about a header that it refuses has the header in it.
-  if (!/^[\x21-\x7e]*$/.test(command.token)) problems.push(`${values['token-file'] === undefined ? 'TRIGGER_TOKEN' : '--token-file'}: expected one token in printable ASCII without blanks`);
+  if (!/^[\x21-\x7e]*$/.test(command.token))
+    problems.push(
+      `${values['token-file'] === undefined ? 'TRIGGER_TOKEN' : '--token-file'}: expected one token in printable ASCII without blanks`,
+    );
   // A url would lose them, and the token go elsewhere.
-  if (url && /^\.\.?$/.test(command.jobName)) problems.push(`job: no url can name ${JSON.stringify(command.jobName)}; leave out --url`);
+  if (url && /^\.\.?$/.test(command.jobName))
+    problems.push(`job: no url can name ${JSON.stringify(command.jobName)}; leave out --url`);
   if (problems.length > 0) throw new InvalidOptionsError([...problems, 'See nestjs-distributed-cron --help.']);
   return command;
 }
@@ -109,24 +124,38 @@ function parsed(args: readonly string[]) {
   try {
     return parseArgs({ args: [...args], options: OPTIONS, allowPositionals: true });
   } catch (error) {
-    throw new InvalidOptionsError([wrongUse(error as Error & { code?: string }), 'See nestjs-distributed-cron --help.']);
+    throw new InvalidOptionsError([
+      wrongUse(error as Error & { code?: string }),
+      'See nestjs-distributed-cron --help.',
+    ]);
   }
 }
 
 /** Node's words, but for its advice on arguments that begin with a dash: here none does. */
 function wrongUse({ code, message }: Error & { code?: string }): string {
   const [, option] = (code === 'ERR_PARSE_ARGS_UNKNOWN_OPTION' && /^Unknown option '(--?[^']+)'/.exec(message)) || [];
-  return option === undefined ? message : unknownOption(option, Object.keys(OPTIONS).map((name) => `--${name}`));
+  return option === undefined
+    ? message
+    : unknownOption(
+        option,
+        Object.keys(OPTIONS).map((name) => `--${name}`),
+      );
 }
 
 const fireTime: Rule<number | null> = (given) => {
   const value = readInstant(given);
-  return value === null ? { problem: `expected a time such as 2026-11-30T02:15:00Z, got ${JSON.stringify(given)}` } : { value };
+  return value === null
+    ? { problem: `expected a time such as 2026-11-30T02:15:00Z, got ${JSON.stringify(given)}` }
+    : { value };
 };
 
 const kubernetesJob: Rule<number | null> = (given) => {
   const value = timeOfKubernetesJob(given);
-  return value === null ? { problem: `expected the name of a Job that a CronJob made, such as export-29400135, got ${JSON.stringify(given)}` } : { value };
+  return value === null
+    ? {
+        problem: `expected the name of a Job that a CronJob made, such as export-29400135, got ${JSON.stringify(given)}`,
+      }
+    : { value };
 };
 
 const json: Rule<unknown> = (given) => {

@@ -16,13 +16,16 @@ const CYCLE_MS = 401 * 366 * DAY_MS;
  * @throws InvalidCalendarError when no fire time is left: whoever asked for the next one would look for ever
  */
 export function withCalendar(schedule: Schedule, calendar: Calendar, days: DayFields, zone: TimeZone): Schedule {
-  if (!calendar.leavesSome(days)) throw new InvalidCalendarError(`exclude leaves no day on which "${schedule.expression}" fires`);
+  if (!calendar.leavesSome(days))
+    throw new InvalidCalendarError(`exclude leaves no day on which "${schedule.expression}" fires`);
   const { startAtMs, endAtMs } = calendar;
   const limited = new CalendarSchedule(schedule, calendar, zone);
   const some = endAtMs === Infinity || limited.previousBefore(endAtMs) !== null;
   if (some) return limited;
   const span = startAtMs === -Infinity ? '' : `between startAt (${iso(startAtMs)}) and `;
-  throw new InvalidCalendarError(`"${schedule.expression}" (${schedule.timeZone}) never fires ${span}before endAt (${iso(endAtMs)})`);
+  throw new InvalidCalendarError(
+    `"${schedule.expression}" (${schedule.timeZone}) never fires ${span}before endAt (${iso(endAtMs)})`,
+  );
 }
 
 /**

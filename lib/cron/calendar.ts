@@ -10,7 +10,9 @@ export interface CalendarRules {
   readonly startAt?: Date | undefined;
   /** It fires before this instant only. */
   readonly endAt?: Date | undefined;
-  /** Days of the schedule's zone: dates (`2026-12-25`), or cron expressions that say nothing but days (`* * 25 12 *`). */
+  /**
+   * Days of the schedule's zone: dates (`2026-12-25`), or cron expressions that say nothing but days (`* * 25 12 *`).
+   */
   readonly exclude?: readonly string[] | undefined;
 }
 
@@ -41,7 +43,11 @@ export function calendarText({ trigger, startAt, endAt, exclude = [] }: Calendar
   const days = [...new Set(exclude.map((item) => item.trim().replace(/\s+/g, ' ')))].sort();
   const external = trigger === 'external';
   if (!external && !startAt && !endAt && days.length === 0) return null;
-  const limits = { startAt: startAt?.toISOString(), endAt: endAt?.toISOString(), exclude: days.length > 0 ? days : undefined };
+  const limits = {
+    startAt: startAt?.toISOString(),
+    endAt: endAt?.toISOString(),
+    exclude: days.length > 0 ? days : undefined,
+  };
   return JSON.stringify({ trigger: external ? trigger : undefined, ...limits });
 }
 
@@ -51,11 +57,15 @@ export function calendarText({ trigger, startAt, endAt, exclude = [] }: Calendar
  */
 export function readCalendar(text: string): Calendar {
   const { trigger, startAt, endAt, exclude = [] } = parsed(text);
-  if (trigger !== undefined && trigger !== 'external') throw new InvalidCalendarError(`trigger: "${trigger}" is unknown here`);
+  if (trigger !== undefined && trigger !== 'external')
+    throw new InvalidCalendarError(`trigger: "${trigger}" is unknown here`);
   const startAtMs = startAt === undefined ? -Infinity : instantOf('startAt', startAt);
   const endAtMs = endAt === undefined ? Infinity : instantOf('endAt', endAt);
   if (startAtMs >= endAtMs) throw new InvalidCalendarError(`startAt (${startAt}) must be before endAt (${endAt})`);
-  if (exclude.length > MOST_EXCLUDED) throw new InvalidCalendarError(`exclude: expected at most ${MOST_EXCLUDED} dates and expressions, got ${exclude.length}`);
+  if (exclude.length > MOST_EXCLUDED)
+    throw new InvalidCalendarError(
+      `exclude: expected at most ${MOST_EXCLUDED} dates and expressions, got ${exclude.length}`,
+    );
   return new DaysLeftOut(text, trigger !== undefined, startAtMs, endAtMs, exclude);
 }
 
@@ -137,5 +147,7 @@ function dayOf(date: string): number {
 function daysOf(expression: string): DayFields {
   const { hours, minutes, days } = parseCronExpression(expression);
   if (hours.length === 24 && minutes.length === 60) return days;
-  throw new InvalidCalendarError(`exclude: "${expression}" names times of day, but whole days are left out: write * for the minute and the hour, as in "* * 25 12 *"`);
+  throw new InvalidCalendarError(
+    `exclude: "${expression}" names times of day, but whole days are left out: write * for the minute and the hour, as in "* * 25 12 *"`,
+  );
 }

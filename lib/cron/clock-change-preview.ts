@@ -14,8 +14,10 @@ export interface Firing {
 const CORRECTION_MS = 3 * 3_600_000;
 
 /**
- * The rule of Vixie cron (cron(8), "daylight saving time"). An expression with a `*` in minute or hour follows the clock:
- * nothing is made up, and a repeated hour counts twice. A fixed one fires once for whatever a gap skipped, at the instant
+ * The rule of Vixie cron (cron(8), "daylight saving time"). An expression with a `*` in minute or hour follows the
+ * clock:
+ * nothing is made up, and a repeated hour counts twice. A fixed one fires once for whatever a gap skipped, at the
+ * instant
  * of the change, and not again in the second pass of a repeated hour.
  */
 export function firingIn(cron: CronExpression, { startMs, offsetMs, offsetBeforeMs }: OffsetPeriod): Firing {
@@ -50,13 +52,16 @@ export interface ClockChange {
   readonly localTimes: readonly string[];
   /** How many there are. */
   readonly count: number;
-  /** When it fires for `localTimes`, ascending: none when skipped, the change when moved, twice for each when doubled. */
+  /**
+   * When it fires for `localTimes`, ascending: none when skipped, the change when moved, twice for each when doubled.
+   */
   readonly fireTimes: readonly number[];
   /** Local time minus UTC, in milliseconds. */
   readonly offsetBeforeMs: number;
   readonly offsetAfterMs: number;
   /**
-   * Whether its owner should be told. A schedule that fires in twelve hours of the day or more is an interval to people,
+   * Whether its owner should be told. A schedule that fires in twelve hours of the day or more is an interval to
+   * people,
    * and they expect what a clock change does to it; one that fires in fewer names times of day.
    */
   readonly surprising: boolean;
@@ -69,7 +74,10 @@ const HOURS_OF_AN_INTERVAL = 12;
 
 const LONGEST_MS = 366 * 86_400_000;
 
-/** The changes from `fromMs` (exclusive) to `toMs` (inclusive, at most a year later) that move, double or skip a fire time. */
+/**
+ * The changes from `fromMs` (exclusive) to `toMs` (inclusive, at most a year later) that move, double or skip a fire
+ * time.
+ */
 export function clockChangesOf(cron: CronExpression, zone: TimeZone, fromMs: number, toMs: number): ClockChange[] {
   const lastMs = Math.min(toMs, fromMs + LONGEST_MS);
   const changes: ClockChange[] = [];

@@ -1,6 +1,19 @@
 import { InvalidCronExpressionError } from '../errors/cron.errors.js';
 import { type DayFields, type DayRule, everFires, readDayRule } from './cron-days.js';
-import { type CronField, type CronSource, DAY_OF_MONTH, DAY_OF_WEEK, HOUR, MINUTE, MONTH, readNumber, readRange, readStep, refused, SECOND } from './cron-fields.js';
+import {
+  type CronField,
+  type CronSource,
+  DAY_OF_MONTH,
+  DAY_OF_WEEK,
+  HOUR,
+  MINUTE,
+  MONTH,
+  readNumber,
+  readRange,
+  readStep,
+  refused,
+  SECOND,
+} from './cron-fields.js';
 import { isSpreadByName, readHashed } from './cron-hash.js';
 import { SharedValues } from './shared-values.js';
 
@@ -61,7 +74,14 @@ function read(expression: string, options: CronExpressionOptions): CronExpressio
   const months = readField(MONTH, month, source);
   const daysOfWeek = readField(DAY_OF_WEEK, dayOfWeek, source);
   const either = !daysOfMonth.wildcard && !daysOfWeek.wildcard;
-  const fields = { months: months.values, daysOfMonth: daysOfMonth.values, daysOfWeek: daysOfWeek.values, rulesOfMonth: daysOfMonth.rules, rulesOfWeek: daysOfWeek.rules, either };
+  const fields = {
+    months: months.values,
+    daysOfMonth: daysOfMonth.values,
+    daysOfWeek: daysOfWeek.values,
+    rulesOfMonth: daysOfMonth.rules,
+    rulesOfWeek: daysOfWeek.rules,
+    either,
+  };
   const days = DAYS.of(JSON.stringify(fields), () => Object.freeze(fields));
   if (!everFires(days)) {
     throw new InvalidCronExpressionError(expression, 'never fires, because no year has such a date');

@@ -23,7 +23,14 @@ export interface CronField {
 export const SECOND: CronField = { name: 'second', key: 'second', min: 0, max: 59, last: 59, names: [] };
 export const MINUTE: CronField = { name: 'minute', key: 'minute', min: 0, max: 59, last: 59, names: [] };
 export const HOUR: CronField = { name: 'hour', key: 'hour', min: 0, max: 23, last: 23, names: [] };
-export const DAY_OF_MONTH: CronField = { name: 'day of month', key: 'dayOfMonth', min: 1, max: 31, last: 31, names: [] };
+export const DAY_OF_MONTH: CronField = {
+  name: 'day of month',
+  key: 'dayOfMonth',
+  min: 1,
+  max: 31,
+  last: 31,
+  names: [],
+};
 export const MONTH: CronField = {
   name: 'month',
   key: 'month',
@@ -31,8 +38,18 @@ export const MONTH: CronField = {
   max: 12,
   last: 12,
   names: [
-    'january', 'february', 'march', 'april', 'may', 'june',
-    'july', 'august', 'september', 'october', 'november', 'december',
+    'january',
+    'february',
+    'march',
+    'april',
+    'may',
+    'june',
+    'july',
+    'august',
+    'september',
+    'october',
+    'november',
+    'december',
   ],
 };
 export const DAY_OF_WEEK: CronField = {

@@ -16,14 +16,22 @@ export type { Schedule } from './zoned-schedule.js';
  * @throws {InvalidTimeZoneError} when the zone is not an IANA region
  * @throws {InvalidCalendarError} when the calendar cannot be read, or leaves no fire time
  */
-export function compileSchedule(expression: string, timeZone: string, jobName?: string, calendar: string | null = null): Schedule {
+export function compileSchedule(
+  expression: string,
+  timeZone: string,
+  jobName?: string,
+  calendar: string | null = null,
+): Schedule {
   const zone = timeZoneOf(timeZone);
   const cron = parseCronExpression(expression, { jobName });
   const schedule = new ZonedSchedule(cron, zone);
   return calendar === null ? schedule : withCalendar(schedule, readCalendar(calendar), cron.days, zone);
 }
 
-/** Where, and for which job, an expression is read: what takes it throws `InvalidCronExpressionError` and `InvalidTimeZoneError`. */
+/**
+ * Where, and for which job, an expression is read: what takes it throws `InvalidCronExpressionError` and
+ * `InvalidTimeZoneError`.
+ */
 export interface ZoneOptions {
   /** An IANA name. @default 'UTC' */
   readonly timeZone?: string;
@@ -62,7 +70,9 @@ export function fireTimesBetween(
   options: ZoneOptions & { readonly from: Date; readonly to: Date; readonly limit?: number },
 ): Date[] {
   checkFireTimeOptions('fireTimesBetween', expression, options, ['from', 'to', 'limit']);
-  return scheduleOf(expression, options).between(options.from.getTime(), options.to.getTime(), options.limit).map(toDate);
+  return scheduleOf(expression, options)
+    .between(options.from.getTime(), options.to.getTime(), options.limit)
+    .map(toDate);
 }
 
 function scheduleOf(expression: string, { timeZone = 'UTC', jobName }: ZoneOptions): Schedule {
@@ -80,7 +90,10 @@ interface Check {
 }
 
 const DATE: Check = { expected: 'a valid Date', holds: (given) => isDate(given) && Number.isFinite(given.getTime()) };
-const COUNT: Check = { expected: 'a whole number, at least 0', holds: (given) => Number.isSafeInteger(given) && (given as number) >= 0 };
+const COUNT: Check = {
+  expected: 'a whole number, at least 0',
+  holds: (given) => Number.isSafeInteger(given) && (given as number) >= 0,
+};
 
 const CHECKS = {
   timeZone: optional({ expected: 'an IANA name such as "Europe/Berlin"', holds: (given) => typeof given === 'string' }),
@@ -96,12 +109,21 @@ const CHECKS = {
  * Looks through what a function that computes fire times was given. `timeZone` and `jobName` are options of each.
  * @throws InvalidOptionsError with every problem
  */
-export function checkFireTimeOptions(calledAs: string, expression: unknown, options: unknown, names: readonly (keyof typeof CHECKS)[]): void {
+export function checkFireTimeOptions(
+  calledAs: string,
+  expression: unknown,
+  options: unknown,
+  names: readonly (keyof typeof CHECKS)[],
+): void {
   const known = ['timeZone', 'jobName', ...names] as const;
   const given = typeof options === 'object' && options !== null ? (options as Readonly<Record<string, unknown>>) : null;
   const problems = [
-    ...(typeof expression === 'string' ? [] : [`expected a cron expression such as "15 2 * * *", got ${inWords(expression)}`]),
-    ...(given ? problemsOf(given, known) : [`options: expected an object with ${names.join(', ')}, got ${inWords(options)}`]),
+    ...(typeof expression === 'string'
+      ? []
+      : [`expected a cron expression such as "15 2 * * *", got ${inWords(expression)}`]),
+    ...(given
+      ? problemsOf(given, known)
+      : [`options: expected an object with ${names.join(', ')}, got ${inWords(options)}`]),
   ];
   if (problems.length > 0) throw new InvalidOptionsError(problems.map((problem) => `${calledAs}: ${problem}`));
 }

@@ -1,4 +1,7 @@
-/** What most jobs have alike, once: of thousands of expressions, lists of all minutes or days would be most of what they take in memory. */
+/**
+ * What most jobs have alike, once: of thousands of expressions, lists of all minutes or days would be most of what they
+ * take in memory.
+ */
 export class SharedValues<Value extends object> {
   private readonly known = new Map<string, Value>();
 

@@ -8,7 +8,10 @@ export function textHash(text: string): number {
   return mixed(hash);
 }
 
-/** Spreads a 32-bit number over all of its bits, so that numbers that are near each other are far apart (the finalizer of MurmurHash3). */
+/**
+ * Spreads a 32-bit number over all of its bits, so that numbers that are near each other are far apart (the finalizer
+ * of MurmurHash3).
+ */
 export function mixed(value: number): number {
   let hash = value >>> 0;
   hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);

@@ -13,7 +13,10 @@ export interface Schedule {
   readonly expression: string;
   /** The IANA name, in the spelling of the tz database. */
   readonly timeZone: string;
-  /** What `startAt`, `endAt` and `exclude` leave out, and `trigger`, as text that is the same for the same; null for nothing. */
+  /**
+   * What `startAt`, `endAt` and `exclude` leave out, and `trigger`, as text that is the same for the same; null for
+   * nothing.
+   */
   readonly calendar: string | null;
   /** Its occurrences are delivered from outside: its fire times are those that may be. */
   readonly isExternal: boolean;
@@ -143,13 +146,17 @@ export class ZonedSchedule implements Schedule {
   }
 }
 
-/** The rule is Vixie cron's, and surprises most people: also where one field begins with `*` and still leaves days out. */
+/**
+ * The rule is Vixie cron's, and surprises most people: also where one field begins with `*` and still leaves days out.
+ */
 function dayWarning({ expression, days }: CronExpression): string | null {
   if (days.either) {
     return `Cron "${expression}" restricts both the day of month and the day of week; it fires when either of them matches.`;
   }
   const both = leavesOut(days.daysOfMonth, days.rulesOfMonth, 31) && leavesOut(days.daysOfWeek, days.rulesOfWeek, 7);
-  return both ? `Cron "${expression}" has a day field that begins with *; it fires when both the day of month and the day of week match.` : null;
+  return both
+    ? `Cron "${expression}" has a day field that begins with *; it fires when both the day of month and the day of week match.`
+    : null;
 }
 
 function leavesOut(values: readonly number[], rules: readonly unknown[], all: number): boolean {
@@ -164,7 +171,12 @@ function requireInstant(epochMs: number): number {
 }
 
 /** The fire times after one instant up to another, by a schedule's `nextAfter`. Milliseconds. */
-export function fireTimesBetween(schedule: Pick<Schedule, 'nextAfter'>, fromMs: number, toMs: number, limit: number): number[] {
+export function fireTimesBetween(
+  schedule: Pick<Schedule, 'nextAfter'>,
+  fromMs: number,
+  toMs: number,
+  limit: number,
+): number[] {
   const found: number[] = [];
   let next = limit > 0 ? schedule.nextAfter(fromMs) : null;
   while (next !== null && next <= toMs) {

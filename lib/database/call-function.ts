@@ -6,12 +6,17 @@ import { sessionOf, type PgSession } from './pg-session.js';
 export type FunctionValue = string | number | boolean | null | readonly (string | number | boolean | null)[];
 
 /**
- * Calls a function of the database: one statement, so that no lock is held while this process is waited for. It reads committed
+ * Calls a function of the database: one statement, so that no lock is held while this process is waited for. It reads
+ * committed
  * whatever the session's default is: what looks after it has taken a lock must look afresh.
  * @param name qualified
  * @returns its rows
  */
-export async function callFunction<Row>(dataSource: DataSource, name: string, values: readonly FunctionValue[]): Promise<Row[]> {
+export async function callFunction<Row>(
+  dataSource: DataSource,
+  name: string,
+  values: readonly FunctionValue[],
+): Promise<Row[]> {
   const call = (given: readonly string[]) => `select * from ${name}(${given.join(', ')})`;
   const queryRunner = dataSource.createQueryRunner();
   try {
@@ -24,7 +29,10 @@ export async function callFunction<Row>(dataSource: DataSource, name: string, va
   }
 }
 
-/** As one message, behind a pooler whose sessions begin with another level: a message of several statements takes no parameters. */
+/**
+ * As one message, behind a pooler whose sessions begin with another level: a message of several statements takes no
+ * parameters.
+ */
 async function readCommitted<Row>(client: PgSession, statement: string): Promise<Row[]> {
   try {
     const results = [await ask(client, `begin isolation level read committed;\n${statement};\ncommit`)].flat();

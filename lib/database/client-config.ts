@@ -17,8 +17,10 @@ export interface ConnectionSettings {
 export const CONNECT_TIMEOUT_MS = 10_000;
 
 /**
- * The kernel asks after so long without a word whether the other side is there, and again each second, as Node.js sets it. What is
- * connected for long is idle for minutes, and by the kernel’s own default it would be hours until one was missed that a firewall
+ * The kernel asks after so long without a word whether the other side is there, and again each second, as Node.js sets
+ * it. What is
+ * connected for long is idle for minutes, and by the kernel’s own default it would be hours until one was missed that a
+ * firewall
  * has dropped.
  */
 export const KEEP_ALIVE = { keepAlive: true, keepAliveInitialDelayMillis: 10_000 };
@@ -42,7 +44,11 @@ export function connectionSettings(connection: PostgresConnection, applicationNa
     ...(plain(connection.extra, 'extra', functions) as object | undefined),
     application_name: applicationName,
   };
-  return { config: plain(config, '', []) as ClientOptions, password: typeof password === 'function' ? password : null, functions };
+  return {
+    config: plain(config, '', []) as ClientOptions,
+    password: typeof password === 'function' ? password : null,
+    functions,
+  };
 }
 
 /** Without what is undefined (pg would take it over the url's) and without functions, whose names are noted. */
@@ -55,7 +61,9 @@ function plain(value: unknown, path: string, functions: string[]): unknown {
     Object.getOwnPropertyNames(value).flatMap((name) => {
       const entry = (value as Record<string, unknown>)[name];
       if (typeof entry === 'function') functions.push(`${path}.${name}`);
-      return entry === undefined || typeof entry === 'function' ? [] : [[name, plain(entry, `${path}.${name}`, functions)]];
+      return entry === undefined || typeof entry === 'function'
+        ? []
+        : [[name, plain(entry, `${path}.${name}`, functions)]];
     }),
   );
 }
@@ -83,11 +91,18 @@ const READ: readonly (readonly [type: number, array: number, parser: TypeParser]
   [3802, 3807, json],
 ];
 
-const PARSERS = new Map<number, TypeParser>(READ.flatMap(([type, array, parser]) => [[type, parser], [array, arrayOf(parser)]]));
+const PARSERS = new Map<number, TypeParser>(
+  READ.flatMap(([type, array, parser]) => [
+    [type, parser],
+    [array, arrayOf(parser)],
+  ]),
+);
 
 /**
- * How answers to this library's statements are read, over whatever connection they come: as pg does by itself. Many applications
- * change that for their whole process (`pg.types.setTypeParser`) or for a pool of theirs, and where `false` comes as the text
+ * How answers to this library's statements are read, over whatever connection they come: as pg does by itself. Many
+ * applications
+ * change that for their whole process (`pg.types.setTypeParser`) or for a pool of theirs, and where `false` comes as
+ * the text
  * `f`, each receipt would be written twice. What is not listed is read as text.
  */
 export const OWN_TYPES = {
@@ -99,7 +114,9 @@ export const OWN_TYPES = {
 
 /** pg's own, which @types/pg does not declare. */
 function arrayOf(parser: TypeParser): TypeParser {
-  const { arrayParser } = pg.types as unknown as { arrayParser: { create(text: string, parser: TypeParser): { parse(): unknown } } };
+  const { arrayParser } = pg.types as unknown as {
+    arrayParser: { create(text: string, parser: TypeParser): { parse(): unknown } };
+  };
   return (text) => arrayParser.create(text, parser).parse();
 }
 

@@ -18,7 +18,11 @@ const MUCH_WORSE = 2;
  * @param told the skew that was told last, in milliseconds; null while the clocks agree
  * @returns null when it was told already
  */
-export function judgeSkew({ skewMs, uncertaintyMs }: ClockSkew, maxMs: number, told: number | null): 'skewed' | 'agrees' | null {
+export function judgeSkew(
+  { skewMs, uncertaintyMs }: ClockSkew,
+  maxMs: number,
+  told: number | null,
+): 'skewed' | 'agrees' | null {
   const atLeast = Math.abs(skewMs) - uncertaintyMs;
   const atMost = Math.abs(skewMs) + uncertaintyMs;
   if (told === null) return atLeast > maxMs ? 'skewed' : null;

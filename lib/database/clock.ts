@@ -40,10 +40,13 @@ export class DatabaseTime {
 
   /**
    * The skew of this machine's wall clock at the last reading; null before the first. Not that of this moment: on a
-   * machine that slept, the monotonic clock stood still, and until the next reading it looks as if the wall clock had jumped.
+   * machine that slept, the monotonic clock stood still, and until the next reading it looks as if the wall clock had
+   * jumped.
    */
   get skew(): ClockSkew | null {
-    return this.known ? { skewMs: this.wallOffset - this.offset, uncertaintyMs: this.uncertaintyAt(this.readAt) } : null;
+    return this.known
+      ? { skewMs: this.wallOffset - this.offset, uncertaintyMs: this.uncertaintyAt(this.readAt) }
+      : null;
   }
 
   /**

@@ -1,5 +1,3 @@
-
-
 /** What can be gone through once, also while it is still being read from somewhere. */
 export type Items<Item> = Iterable<Item> | AsyncIterable<Item>;
 
@@ -16,11 +14,16 @@ export async function* chunksOf<Item>(items: Items<Item>, size: number): AsyncGe
 }
 
 /**
- * Does the work for each, so many at a time, and ends the source. After work that answered false or threw nothing more is
+ * Does the work for each, so many at a time, and ends the source. After work that answered false or threw nothing more
+ * is
  * begun; what is under way is waited for.
  * @throws what the first of them threw
  */
-export async function inParallel<Item>(count: number, items: AsyncGenerator<Item, void>, work: (item: Item) => Promise<boolean>): Promise<void> {
+export async function inParallel<Item>(
+  count: number,
+  items: AsyncGenerator<Item, void>,
+  work: (item: Item) => Promise<boolean>,
+): Promise<void> {
   const failures: unknown[] = [];
   let over = false;
   const worker = async () => {
@@ -44,7 +47,11 @@ export async function inParallel<Item>(count: number, items: AsyncGenerator<Item
  * @param isOver asked before each: those left are left out
  * @throws what the first that failed threw, once all have had their turn
  */
-export async function eachByItself<Item>(items: Iterable<Item>, isOver: () => boolean, act: (item: Item) => Promise<void>): Promise<void> {
+export async function eachByItself<Item>(
+  items: Iterable<Item>,
+  isOver: () => boolean,
+  act: (item: Item) => Promise<void>,
+): Promise<void> {
   const failures: unknown[] = [];
   for (const item of items) {
     if (isOver()) break;

@@ -34,10 +34,17 @@ const ASIDE_PATIENCE_MS = 120_000;
  * Claims, completes, reaps: small, impatient, and with the entities of this library alone.
  * @param whenReadOnly told when a connection of it was found to take no writes
  */
-export function coordinationSource(connection: PostgresConnection, options: ResolvedSchedulerOptions, migrations: MigrationClass[], whenReadOnly: () => void): DataSource {
+export function coordinationSource(
+  connection: PostgresConnection,
+  options: ResolvedSchedulerOptions,
+  migrations: MigrationClass[],
+  whenReadOnly: () => void,
+): DataSource {
   const open = new Connections(whenReadOnly);
   const source = new DataSource({
-    ...own(lasting(connection, options.poolSize), options.poolSize, { Client: clientWithPatience(MOST_PATIENCE_MS, open) }),
+    ...own(lasting(connection, options.poolSize), options.poolSize, {
+      Client: clientWithPatience(MOST_PATIENCE_MS, open),
+    }),
     schema: options.schema,
     entities: ENTITIES,
     migrations,
@@ -53,21 +60,28 @@ export function lostConnections(source: DataSource): number {
 }
 
 /**
- * Breaks the source's connections, so that nobody waits any longer for a database that does not answer: a claim whose answer came
+ * Breaks the source's connections, so that nobody waits any longer for a database that does not answer: a claim whose
+ * answer came
  * after the end would start a handler.
  */
 export function abandonConnections(source: DataSource): void {
   connections.get(source)?.abandon(new Error('The scheduler has stopped, and waits no longer for the database'));
 }
 
-/** Lets go of the source's connections that are at rest: somebody else has found that they lead to a server that takes no writes. */
+/**
+ * Lets go of the source's connections that are at rest: somebody else has found that they lead to a server that takes
+ * no writes.
+ */
 export function leaveConnections(source: DataSource): void {
   connections.get(source)?.leave();
 }
 
 /** Holds receipts and what the application writes with them. */
 export function receiptSource(connection: PostgresConnection, options: ResolvedSchedulerOptions): DataSource {
-  return new DataSource({ ...own(connection, options.receiptPoolSize, { Client: clientOf(new Connections()) }), entities: connection.entities ?? [] });
+  return new DataSource({
+    ...own(connection, options.receiptPoolSize, { Client: clientOf(new Connections()) }),
+    entities: connection.entities ?? [],
+  });
 }
 
 /** One connection, for what takes long and makes no claim wait. */
@@ -78,13 +92,17 @@ export function asideSource(connection: PostgresConnection): DataSource {
 /** @throws DatabaseConnectionError when the application has not initialized it */
 export function applicationSource(dataSource: DataSource): DataSource {
   if (!dataSource.isInitialized) {
-    throw new DatabaseConnectionError('forRoot({ dataSource })', new Error('the data source is not initialized; initialize it before the application starts'));
+    throw new DatabaseConnectionError(
+      'forRoot({ dataSource })',
+      new Error('the data source is not initialized; initialize it before the application starts'),
+    );
   }
   return dataSource;
 }
 
 /**
- * A claim and an end that are sent at the same time find a connection, on whose session their functions are planned: to make a
+ * A claim and an end that are sent at the same time find a connection, on whose session their functions are planned: to
+ * make a
  * new one takes the database longer than both. All of them last from one look to the next. An older pg knows no `min`.
  */
 function lasting(connection: PostgresConnection, poolSize: number): PostgresConnection {

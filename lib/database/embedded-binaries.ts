@@ -62,7 +62,10 @@ export function serverAccount(): ServerAccount | null {
   );
 }
 
-/** Throws when the account could not run one of the programs or write below `temporaryFolder`, naming the folder in its way. */
+/**
+ * Throws when the account could not run one of the programs or write below `temporaryFolder`, naming the folder in its
+ * way.
+ */
 export function checkAccess(account: ServerAccount, binaries: EmbeddedBinaries, temporaryFolder: string): void {
   for (const path of [binaries.initdb, binaries.postgres, temporaryFolder]) {
     const closed = findClosedFolder(path, account);
@@ -74,7 +77,10 @@ export function checkAccess(account: ServerAccount, binaries: EmbeddedBinaries, 
   }
 }
 
-/** The outermost folder on the way to `path`, or `path` itself, that the account has no right to enter or execute; null when all is open. */
+/**
+ * The outermost folder on the way to `path`, or `path` itself, that the account has no right to enter or execute; null
+ * when all is open.
+ */
 export function findClosedFolder(path: string, account: ServerAccount): string | null {
   const parent = dirname(path);
   const closed = parent === path ? null : findClosedFolder(parent, account);

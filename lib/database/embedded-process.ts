@@ -49,12 +49,22 @@ export async function runToEnd(program: string, args: readonly string[], place: 
   const child = spawn(program, args, { ...placeOptions(place), stdio: ['ignore', 'ignore', 'pipe'] });
   const output = lastLines(child);
   const ended = await endOf(child);
-  if (ended.text !== 'exited with code 0') throw new EmbeddedProcessFailure('initdb', ended.text, output(), { cause: ended.cause });
+  if (ended.text !== 'exited with code 0')
+    throw new EmbeddedProcessFailure('initdb', ended.text, output(), { cause: ended.cause });
 }
 
 /** Resolves when the server accepts connections; throws EmbeddedProcessFailure when it ends before. */
-export async function startServer(program: string, args: readonly string[], place: ProcessPlace): Promise<RunningServer> {
-  const options: SpawnOptions = { ...placeOptions(place), stdio: ['pipe', 'ignore', 'pipe'], detached: true, windowsHide: true };
+export async function startServer(
+  program: string,
+  args: readonly string[],
+  place: ProcessPlace,
+): Promise<RunningServer> {
+  const options: SpawnOptions = {
+    ...placeOptions(place),
+    stdio: ['pipe', 'ignore', 'pipe'],
+    detached: true,
+    windowsHide: true,
+  };
   const child =
     process.platform === 'win32'
       ? spawn(program, args, { ...options, detached: false })
@@ -65,7 +75,9 @@ export async function startServer(program: string, args: readonly string[], plac
     child.stderr!.on('data', () => {
       if (output().includes('ready to accept connections')) resolve();
     });
-    void end.then((ended) => reject(new EmbeddedProcessFailure('postgres', ended.text, output(), { cause: ended.cause })));
+    void end.then((ended) =>
+      reject(new EmbeddedProcessFailure('postgres', ended.text, output(), { cause: ended.cause })),
+    );
   });
   // A script that forgets to stop the server still ends, and the server with it.
   child.unref();

@@ -10,7 +10,10 @@ export type Pass = () => Promise<number>;
 export interface LoopOptions {
   /** Longest sleep, in milliseconds: a pass is looked at again at least this often, whatever it asked for. */
   readonly maxSleepMs: number;
-  /** Longest wait after failed passes, in milliseconds, for what may wait. @default `LONGEST_RETRY_MS`, at most maxSleepMs */
+  /**
+   * Longest wait after failed passes, in milliseconds, for what may wait. @default `LONGEST_RETRY_MS`, at most
+   * maxSleepMs
+   */
   readonly maxRetryMs?: number;
   /** Told about every failed pass, with the number of failures in a row. */
   readonly onFailure: (error: unknown, failures: number) => void;
@@ -19,7 +22,8 @@ export interface LoopOptions {
 }
 
 /**
- * Runs a pass, sleeps, and runs it again until it is stopped. A pass that fails is tried again, after 0.1 s at first and
+ * Runs a pass, sleeps, and runs it again until it is stopped. A pass that fails is tried again, after 0.1 s at first
+ * and
  * the longest wait later; nothing but `stop()` ends a loop. Its timers never keep a process alive.
  */
 export class Loop {

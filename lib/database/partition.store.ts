@@ -38,15 +38,24 @@ export class PartitionStore {
     return (await this.missing(monthsOf([instant]))).length === 0;
   }
 
-  /** Where the partitions end that follow each other from the instant's month on; its beginning when that one is missing. */
+  /**
+   * Where the partitions end that follow each other from the instant's month on; its beginning when that one is
+   * missing.
+   */
   async end(instant: Date): Promise<Date> {
     let month = monthOf(instant);
     while (await this.areThere(month)) month = nextMonth(month);
     return month;
   }
 
-  /** Does the work; when it fails because a partition is missing, makes those for the instants it names and does it again. */
-  async makingSure<Result>(instants: () => readonly Date[] | Promise<readonly Date[]>, work: () => Promise<Result>): Promise<Result> {
+  /**
+   * Does the work; when it fails because a partition is missing, makes those for the instants it names and does it
+   * again.
+   */
+  async makingSure<Result>(
+    instants: () => readonly Date[] | Promise<readonly Date[]>,
+    work: () => Promise<Result>,
+  ): Promise<Result> {
     try {
       return await work();
     } catch (error) {

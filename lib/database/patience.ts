@@ -17,7 +17,8 @@ export interface Patience {
 }
 
 /**
- * Does the work, again and again while the database is in the way for reasons that may pass. A wrong password or a missing
+ * Does the work, again and again while the database is in the way for reasons that may pass. A wrong password or a
+ * missing
  * database is told at once.
  * @throws what the work throws, in words where it is the database's trouble
  */
@@ -33,7 +34,9 @@ export async function withPatience<Result>({ waitMs, tell }: Patience, work: () 
       if (!databaseTrouble(error)?.passing || pause > left) throw inWords(error);
       if (monotonicNow() - toldAt >= TELL_EVERY_MS) {
         toldAt = monotonicNow();
-        tell(`Waiting for the database, ${formatDuration(Math.round(left / 1_000) * 1_000)} more at most: ${(inWords(error) as Error).message}`);
+        tell(
+          `Waiting for the database, ${formatDuration(Math.round(left / 1_000) * 1_000)} more at most: ${(inWords(error) as Error).message}`,
+        );
       }
       await sleep(pause);
     }
@@ -43,5 +46,7 @@ export async function withPatience<Result>({ waitMs, tell }: Patience, work: () 
 /** What a start fails with: the database's trouble in words, everything else as it is. */
 export function inWords(error: unknown): unknown {
   const trouble = databaseTrouble(error);
-  return error instanceof Error && !(error instanceof SchedulerError) && trouble ? new UnusableDatabaseError(trouble, error) : error;
+  return error instanceof Error && !(error instanceof SchedulerError) && trouble
+    ? new UnusableDatabaseError(trouble, error)
+    : error;
 }

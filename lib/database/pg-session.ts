@@ -12,8 +12,10 @@ interface NumberedClient {
 }
 
 /**
- * What statements of this library depend on, whatever the role, the database, PGOPTIONS or the server’s file say: limits that are
- * for other people's statements, and how values are read and written. How long a statement may take its client decides, and whether
+ * What statements of this library depend on, whatever the role, the database, PGOPTIONS or the server’s file say:
+ * limits that are
+ * for other people's statements, and how values are read and written. How long a statement may take its client decides,
+ * and whether
  * a session may write is never overruled.
  */
 const SETTINGS: Record<string, string> = {
@@ -33,7 +35,8 @@ const SETTINGS: Record<string, string> = {
   IntervalStyle: 'postgres',
   TimeZone: 'UTC',
   extra_float_digits: '1',
-  // Where a planner switch makes a plan look dear, up to PostgreSQL 17 each of these small statements would be compiled.
+  // Where a planner switch makes a plan look dear, up to PostgreSQL 17 each of these small statements would be
+  // compiled.
   jit: 'off',
 };
 
@@ -55,8 +58,10 @@ export interface SessionFacts {
 const sessions = new WeakMap<object, Promise<SessionFacts>>();
 
 /**
- * Asks once for each connection, and gives a session of its own the settings that this library depends on. Under a stricter
- * isolation, for one, a renewal of leases fails when a run that it is about ends in that moment, and with it all others. Behind
+ * Asks once for each connection, and gives a session of its own the settings that this library depends on. Under a
+ * stricter
+ * isolation, for one, a renewal of leases fails when a run that it is about ends in that moment, and with it all
+ * others. Behind
  * a pooler nothing is set: the session is somebody else's a moment later.
  * @param client this library's own, of pg's kind
  * @param patienceMs how long to wait for the answer; as long as the client does, if it is left out
@@ -72,7 +77,8 @@ export function sessionOf(client: object, patienceMs?: number): Promise<SessionF
 }
 
 async function look(client: NumberedClient, patienceMs?: number): Promise<SessionFacts> {
-  // In one statement, so that it is one session that is asked and set. What does not exist in this version of the server is left out.
+  // In one statement, so that it is one session that is asked and set. What does not exist in this version of the
+  // server is left out.
   const text = `
     select pg_backend_pid() as pid,
            (select reset_val from pg_settings where name = 'default_transaction_isolation') as isolation,

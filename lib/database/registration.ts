@@ -28,7 +28,10 @@ export class Registration {
 
 const REGISTRATION = Symbol('nestjs-distributed-cron:registration');
 
-/** Lets the asynchronous methods of a provider wait for the registration: they may be called in anybody's `onModuleInit`. */
+/**
+ * Lets the asynchronous methods of a provider wait for the registration: they may be called in anybody's
+ * `onModuleInit`.
+ */
 export function AfterRegistration(): ClassDecorator {
   return ({ name, prototype }) => {
     Optional()(prototype as object, REGISTRATION);

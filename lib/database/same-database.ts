@@ -13,8 +13,10 @@ interface Theirs {
 }
 
 /**
- * Says what is in the way of receipts on another way to a database; null where nothing is. Whether it is the scheduler's
- * own is tried, not read off names or numbers, which a copy of a database shares with it: a lock that is held here must be
+ * Says what is in the way of receipts on another way to a database; null where nothing is. Whether it is the
+ * scheduler's
+ * own is tried, not read off names or numbers, which a copy of a database shares with it: a lock that is held here must
+ * be
  * seen there.
  */
 export async function problemWithDatabase(scheduler: SchedulerDatabase, target: Queryable): Promise<string | null> {
@@ -54,11 +56,15 @@ export async function problemWithDatabase(scheduler: SchedulerDatabase, target: 
                               and    not has_function_privilege(oid, 'execute')) as usable`,
       [lock, schema, receipts, runs, pages],
     );
-    if (!theirs!.same) return 'is not the database of the scheduler’s tables: receipt and effect could not be committed together. Give the data source of that database';
+    if (!theirs!.same)
+      return 'is not the database of the scheduler’s tables: receipt and effect could not be committed together. Give the data source of that database';
     if (!theirs!.usable) {
       return `comes as role "${theirs!.role}", which may not write receipts: grant it usage on schema ${tables.schema}, execute on its functions, and select, insert, update on ${tables.receipts}, ${tables.jobRuns} and ${tables.jobPages}`;
     }
-    const [end] = await own<{ may: boolean }>(`select ${tables.qualify('may_end_sessions_of_1')}(theirs.oid) as may from pg_roles theirs where rolname = $1`, [theirs!.role]);
+    const [end] = await own<{ may: boolean }>(
+      `select ${tables.qualify('may_end_sessions_of_1')}(theirs.oid) as may from pg_roles theirs where rolname = $1`,
+      [theirs!.role],
+    );
     if (end?.may) return null;
     return (
       `comes as role "${theirs!.role}", whose sessions the scheduler’s role may not end: a process frozen in its transaction would hold its run for ever. ` +

@@ -5,7 +5,14 @@ import { DatabaseConnectionError } from '../errors/database.errors.js';
 import { inCleanContext } from './clean-context.js';
 import { Slots } from './collections.js';
 import { connectionSettings, type ConnectionSettings } from './client-config.js';
-import { applicationSource, asideSource, coordinationSource, leaveConnections, receiptSource, type MigrationClass } from './data-sources.js';
+import {
+  applicationSource,
+  asideSource,
+  coordinationSource,
+  leaveConnections,
+  receiptSource,
+  type MigrationClass,
+} from './data-sources.js';
 import { callFunction, type FunctionValue } from './call-function.js';
 import { withPatience } from './patience.js';
 import { startEmbeddedServer, type EmbeddedServer } from './embedded-server.js';
@@ -23,7 +30,9 @@ interface Connection {
  */
 export class SchedulerDatabase {
   private receiptSource: Promise<DataSource> | null = null;
-  /** The connections of the module's own pool for receipts, one after the other. The application's has its own queue. */
+  /**
+   * The connections of the module's own pool for receipts, one after the other. The application's has its own queue.
+   */
   readonly slots: Slots;
 
   private constructor(
@@ -44,7 +53,11 @@ export class SchedulerDatabase {
    * @param migrations the library's, for `migrate: true`
    * @param tell told in words while it waits for the database
    */
-  static async open(options: ResolvedSchedulerOptions, migrations: MigrationClass[], tell: (text: string) => void = () => {}): Promise<SchedulerDatabase> {
+  static async open(
+    options: ResolvedSchedulerOptions,
+    migrations: MigrationClass[],
+    tell: (text: string) => void = () => {},
+  ): Promise<SchedulerDatabase> {
     const source = options.connection;
     if (source.kind === 'dataSource') applicationSource(source.dataSource);
     const embedded = source.kind === 'embedded' ? await startEmbeddedServer() : null;
@@ -56,13 +69,17 @@ export class SchedulerDatabase {
           : { options: { url: embedded!.url }, from: 'the embedded server' };
     const readOnly = { tell: () => {} };
     const connect = () =>
-      inCleanContext(() => coordinationSource(connection.options, options, migrations, () => readOnly.tell()).initialize()).catch((error: unknown) => {
+      inCleanContext(() =>
+        coordinationSource(connection.options, options, migrations, () => readOnly.tell()).initialize(),
+      ).catch((error: unknown) => {
         throw new DatabaseConnectionError(connection.from, error);
       });
-    const coordination = await withPatience({ waitMs: options.waitForDatabaseMs, tell }, connect).catch(async (error: unknown) => {
-      await embedded?.stop();
-      throw error;
-    });
+    const coordination = await withPatience({ waitMs: options.waitForDatabaseMs, tell }, connect).catch(
+      async (error: unknown) => {
+        await embedded?.stop();
+        throw error;
+      },
+    );
     const openReceipts =
       source.kind === 'dataSource'
         ? async () => applicationSource(source.dataSource)
@@ -104,7 +121,9 @@ export class SchedulerDatabase {
     return connectionSettings(this.connection.options, applicationName);
   }
 
-  /** The data source whose transactions hold receipts: the application's own, or a pool opened with the first receipt. */
+  /**
+   * The data source whose transactions hold receipts: the application's own, or a pool opened with the first receipt.
+   */
   receipts(): Promise<DataSource> {
     this.receiptSource ??= this.openReceipts().catch((error: unknown) => {
       this.receiptSource = null;

@@ -14,16 +14,31 @@ import { retryDelay } from './retry.js';
 import { isConflict, isImpatience, postgresError } from './sql-state.js';
 import { inTransaction, lockName } from './transaction.js';
 
-const TABLES = ['job_schedule', 'job_runs', 'receipts', 'receipt_secret', 'job_backfills', 'job_instances', 'job_actions', 'job_flags', 'job_alerts', 'job_pages'];
+const TABLES = [
+  'job_schedule',
+  'job_runs',
+  'receipts',
+  'receipt_secret',
+  'job_backfills',
+  'job_instances',
+  'job_actions',
+  'job_flags',
+  'job_alerts',
+  'job_pages',
+];
 
 /** Columns that a later migration has added. */
-const COLUMNS = [['job_instances', 'application'], ['job_instances', 'zones']] as const;
+const COLUMNS = [
+  ['job_instances', 'application'],
+  ['job_instances', 'zones'],
+] as const;
 
 /** A start is busy: its event loop may stand still for longer than the server waits. */
 const MOST_TRIES = 5;
 
 /**
- * How long a change of a table waits for transactions that have it, in milliseconds: behind it waits everybody else, and a handler
+ * How long a change of a table waits for transactions that have it, in milliseconds: behind it waits everybody else,
+ * and a handler
  * may be long in its transaction. Shorter than any deadlock is looked for, so that it is the migration that yields.
  */
 const LOCK_WITHIN_MS = 500;
@@ -37,8 +52,10 @@ export class SchemaStore {
 
   /**
    * Runs what is pending of the library's migrations. TypeORM lets two replicas that boot together both create the same
-   * table, so everything happens in one transaction behind one lock: the first migrates, the others wait and find it done.
-   * Where nothing is pending nobody takes the lock. Whoever stands still in the middle loses the transaction, and begins again.
+   * table, so everything happens in one transaction behind one lock: the first migrates, the others wait and find it
+   * done.
+   * Where nothing is pending nobody takes the lock. Whoever stands still in the middle loses the transaction, and
+   * begins again.
    * Replicas of a release before go on meanwhile: what waits for their transactions gives up soon, and comes again.
    */
   async migrate(): Promise<void> {
@@ -48,7 +65,9 @@ export class SchemaStore {
       try {
         return await this.runPending();
       } catch (error) {
-        const goesOn = isImpatience(error) ? monotonicNow() - begunAt < LOCKS_PATIENCE_MS : isLostTransaction(error) && ++losses < MOST_TRIES;
+        const goesOn = isImpatience(error)
+          ? monotonicNow() - begunAt < LOCKS_PATIENCE_MS
+          : isLostTransaction(error) && ++losses < MOST_TRIES;
         if (!goesOn) throw error;
         await sleep(retryDelay(++failures));
       }
@@ -59,7 +78,9 @@ export class SchemaStore {
     const { coordination, tables } = this.database;
     const table = tables.qualify(MIGRATIONS_TABLE);
     const query = queryOn(coordination);
-    const [{ there }] = (await query<{ there: boolean }>('select to_regclass($1) is not null as there', [table])) as [{ there: boolean }];
+    const [{ there }] = (await query<{ there: boolean }>('select to_regclass($1) is not null as there', [table])) as [
+      { there: boolean },
+    ];
     if (!there) return true;
     const done = new Set((await query<{ name: string }>(`select name from ${table}`)).map(({ name }) => name));
     return coordination.migrations.some(({ name }) => !done.has(name!));
@@ -84,7 +105,9 @@ export class SchemaStore {
    */
   async verify(): Promise<void> {
     const { coordination, tables } = this.database;
-    const [{ style }] = (await coordination.query(`select current_setting('DateStyle') as style`)) as [{ style: string }];
+    const [{ style }] = (await coordination.query(`select current_setting('DateStyle') as style`)) as [
+      { style: string },
+    ];
     if (!style.startsWith('ISO')) throw new UnreadableDatesError(style);
     await this.requireFit(coordination);
     const missing: { name: string }[] = await coordination.query(
@@ -102,10 +125,18 @@ export class SchemaStore {
                 and    attname = column_name
                 and    not attisdropped)
        and    to_regclass(qualified) is not null`,
-      [COLUMNS.map(([table]) => table), COLUMNS.map(([table]) => tables.qualify(table)), COLUMNS.map(([, column]) => column)],
+      [
+        COLUMNS.map(([table]) => table),
+        COLUMNS.map(([table]) => tables.qualify(table)),
+        COLUMNS.map(([, column]) => column),
+      ],
     );
     missing.push(...lacking);
-    if (missing.length > 0) throw new MissingTablesError(tables.schema, missing.map((table) => table.name));
+    if (missing.length > 0)
+      throw new MissingTablesError(
+        tables.schema,
+        missing.map((table) => table.name),
+      );
   }
 
   private async requireFit(target: Queryable): Promise<void> {
@@ -114,7 +145,15 @@ export class SchemaStore {
   }
 }
 
-/** The server has ended the transaction of a process that stood still, or that others were in the way of; or the way to it broke. */
+/**
+ * The server has ended the transaction of a process that stood still, or that others were in the way of; or the way to
+ * it broke.
+ */
 function isLostTransaction(error: unknown): boolean {
-  return isConflict(error) || error instanceof QueryRunnerAlreadyReleasedError || postgresError(error).code === '25P03' || databaseTrouble(error)?.kind === 'unreachable';
+  return (
+    isConflict(error) ||
+    error instanceof QueryRunnerAlreadyReleasedError ||
+    postgresError(error).code === '25P03' ||
+    databaseTrouble(error)?.kind === 'unreachable'
+  );
 }

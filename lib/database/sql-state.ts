@@ -23,7 +23,11 @@ export function postgresError(error: unknown): PostgresError {
  */
 export function isMissingPartition(error: unknown): boolean {
   const { code, constraint, table } = postgresError(error);
-  return code === '23514' && constraint === undefined && (table === 'job_runs' || table === 'receipts' || table === 'job_pages');
+  return (
+    code === '23514' &&
+    constraint === undefined &&
+    (table === 'job_runs' || table === 'receipts' || table === 'job_pages')
+  );
 }
 
 /** True when there is no such table, function or schema: it is not the database of the scheduler's tables. */
@@ -32,7 +36,10 @@ export function isMissingTable(error: unknown): boolean {
   return code === '42P01' || code === '42883' || code === '3F000';
 }
 
-/** With these the server ends the session: it is shut down, or somebody has ended it, or it took too long with a transaction or without. */
+/**
+ * With these the server ends the session: it is shut down, or somebody has ended it, or it took too long with a
+ * transaction or without.
+ */
 const LAST_WORDS = ['57P01', '57P02', '57P03', '57P04', '57P05', '25P03', '25P04'];
 
 /** True when the server has ended the session with it. */
@@ -41,7 +48,10 @@ export function isLastWord(error: unknown): boolean {
   return code !== undefined && (LAST_WORDS.includes(code) || (code.length === 5 && code.startsWith('08')));
 }
 
-/** True when the server answered that the statement failed: nothing of it is done. After a broken or silent line nobody knows. */
+/**
+ * True when the server answered that the statement failed: nothing of it is done. After a broken or silent line nobody
+ * knows.
+ */
 export function isRefusal(error: unknown): boolean {
   const { code, severity } = postgresError(error);
   return severity !== undefined && code !== undefined && !isLastWord(error);
@@ -52,14 +62,19 @@ export function isReadOnly(error: unknown): boolean {
   return postgresError(error).code === '25006';
 }
 
-/** True when nothing more is to be asked on the connection: its session is over, or takes no writes. A pool would give it out again. */
+/**
+ * True when nothing more is to be asked on the connection: its session is over, or takes no writes. A pool would give
+ * it out again.
+ */
 export function isUseless(error: unknown): boolean {
   return isReadOnly(error) || isLastWord(error);
 }
 
 /**
- * True when the server refused a value, or the row that would come of it: out of range, malformed, against a constraint, not in its
- * encoding, too large, or what a trigger says. The same again is refused again. A partition that is missing is none of these.
+ * True when the server refused a value, or the row that would come of it: out of range, malformed, against a
+ * constraint, not in its
+ * encoding, too large, or what a trigger says. The same again is refused again. A partition that is missing is none of
+ * these.
  */
 export function isRefusedData(error: unknown): boolean {
   const { code = '' } = postgresError(error);
@@ -72,7 +87,9 @@ export function isConflict(error: unknown): boolean {
   return code === '40001' || code === '40P01';
 }
 
-/** True when the server ended a statement that took, or waited, too long: it was cancelled, or a lock was not to be had. */
+/**
+ * True when the server ended a statement that took, or waited, too long: it was cancelled, or a lock was not to be had.
+ */
 export function isImpatience(error: unknown): boolean {
   const { code } = postgresError(error);
   return code === '57014' || code === '55P03';

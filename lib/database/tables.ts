@@ -2,7 +2,10 @@ import { createHash } from 'node:crypto';
 import { quoteIdentifier } from '../../migrations/frozen.js';
 import type { Statement } from './transactions.js';
 
-/** The channel of all instances on one schema: a name that fits (63 bytes), and needs no quotes, whatever the schema's is. */
+/**
+ * The channel of all instances on one schema: a name that fits (63 bytes), and needs no quotes, whatever the schema's
+ * is.
+ */
 export function wakeUpChannel(schema: string): string {
   return `nestjs_distributed_cron_${createHash('sha256').update(schema).digest('hex').slice(0, 16)}`;
 }
@@ -44,6 +47,9 @@ export class Tables {
 
   /** A statement that calls a function of this schema. */
   calling(name: string, values: Statement['values']): Statement {
-    return { text: `select * from ${this.qualify(name)}(${values.map((_, index) => `$${index + 1}`).join(', ')})`, values };
+    return {
+      text: `select * from ${this.qualify(name)}(${values.map((_, index) => `$${index + 1}`).join(', ')})`,
+      values,
+    };
   }
 }

@@ -19,32 +19,44 @@ export interface MessageClient {
  * Sends the statements as one message: one way to the server and back for all of them. The first that fails ends it.
  * @returns the rows of each
  */
-export async function sendTogether(client: MessageClient, statements: readonly (Statement | string)[]): Promise<unknown[][]> {
+export async function sendTogether(
+  client: MessageClient,
+  statements: readonly (Statement | string)[],
+): Promise<unknown[][]> {
   const text = statements.map((statement) => (typeof statement === 'string' ? statement : inlined(statement, client)));
   return [await ask(client, text.join(';\n'))].flat().map(({ rows }) => rows);
 }
 
 /**
- * The text with its values in it: a message of several statements takes no parameters. What stands in quotes is left as it is: a schema
+ * The text with its values in it: a message of several statements takes no parameters. What stands in quotes is left as
+ * it is: a schema
  * may have the name `a$1b`.
  */
 function inlined({ text, values }: Statement, client: MessageClient): string {
-  return text.replace(/"[^"]*"|'[^']*'|\$(\d+)/g, (whole, position?: string) => (position === undefined ? whole : literal(values[Number(position) - 1]!, client)));
+  return text.replace(/"[^"]*"|'[^']*'|\$(\d+)/g, (whole, position?: string) =>
+    position === undefined ? whole : literal(values[Number(position) - 1]!, client),
+  );
 }
 
 function literal(value: Statement['values'][number], client: MessageClient): string {
   if (value === null || typeof value === 'number') return String(value);
-  return typeof value === 'string' ? client.escapeLiteral(value) : `array[${value.map((one) => client.escapeLiteral(one)).join(', ')}]`;
+  return typeof value === 'string'
+    ? client.escapeLiteral(value)
+    : `array[${value.map((one) => client.escapeLiteral(one)).join(', ')}]`;
 }
 
-/** How long an answer to a statement of the receipt's own is waited for, in milliseconds; it may have to wait for another receipt. */
+/**
+ * How long an answer to a statement of the receipt's own is waited for, in milliseconds; it may have to wait for
+ * another receipt.
+ */
 export const PATIENCE_MS = 30_000;
 
 /** Waits for a statement of the receipt's own. */
 export type Bounded = <Result>(statement: Promise<Result>) => Promise<Result>;
 
 /**
- * Does the work on a connection of the data source, which may be the application's. One that gives no answer to one of the receipt's
+ * Does the work on a connection of the data source, which may be the application's. One that gives no answer to one of
+ * the receipt's
  * own statements is broken: its run would otherwise keep its lease and never end.
  */
 export async function onReceiptConnection<Result>(
@@ -65,7 +77,11 @@ export async function onReceiptConnection<Result>(
 }
 
 /** Waits for the statement, and breaks the connection when its answer does not come. */
-export async function orBreak<Result>(client: unknown, statement: Promise<Result>, patienceMs: number): Promise<Result> {
+export async function orBreak<Result>(
+  client: unknown,
+  statement: Promise<Result>,
+  patienceMs: number,
+): Promise<Result> {
   const impatience = setTimeout(() => {
     breakConnection(client, new Error(`The database gave a receipt no answer for ${patienceMs / 1_000} s.`));
   }, patienceMs);
@@ -78,7 +94,8 @@ export async function orBreak<Result>(client: unknown, statement: Promise<Result
 }
 
 /**
- * Sends one statement on the manager's connection: in the transaction that is under way there, or with one of its own around it, in one
+ * Sends one statement on the manager's connection: in the transaction that is under way there, or with one of its own
+ * around it, in one
  * message. That is read committed, whatever the default: what looks after it has waited must look afresh.
  */
 export async function callAlone<Row>({ queryRunner }: EntityManager, statement: Statement): Promise<Row[]> {
@@ -106,18 +123,30 @@ export interface JoinedReceipt {
 }
 
 /**
- * Runs the work in a part of the application's transaction that is taken back alone when the work fails: a receipt whose
- * effect failed must not be committed by somebody who caught the error. The transaction itself is the application's to end.
+ * Runs the work in a part of the application's transaction that is taken back alone when the work fails: a receipt
+ * whose
+ * effect failed must not be committed by somebody who caught the error. The transaction itself is the application's to
+ * end.
  */
-export async function inJoinedTransaction<Result>({ queryRunner }: JoinedManager, work: (receipt: JoinedReceipt) => Promise<Result>): Promise<Result> {
+export async function inJoinedTransaction<Result>(
+  { queryRunner }: JoinedManager,
+  work: (receipt: JoinedReceipt) => Promise<Result>,
+): Promise<Result> {
   const client = (await queryRunner.connect()) as MessageClient;
-  const [, [level]] = (await sendTogether(client, [`savepoint ${SAVEPOINT}`, `select current_setting('transaction_isolation') as level`])) as [unknown, [{ level: string }]];
+  const [, [level]] = (await sendTogether(client, [
+    `savepoint ${SAVEPOINT}`,
+    `select current_setting('transaction_isolation') as level`,
+  ])) as [unknown, [{ level: string }]];
   try {
-    const result = await work({ readCommitted: level.level === 'read committed', send: (statements) => sendTogether(client, statements) });
+    const result = await work({
+      readCommitted: level.level === 'read committed',
+      send: (statements) => sendTogether(client, statements),
+    });
     await client.query(`release savepoint ${SAVEPOINT}`);
     return result;
   } catch (error) {
-    // The first error counts: where the connection is gone, or the application has ended its transaction, this one fails, too.
+    // The first error counts: where the connection is gone, or the application has ended its transaction, this one
+    // fails, too.
     await client.query(`rollback to savepoint ${SAVEPOINT}; release savepoint ${SAVEPOINT}`).catch(() => {});
     throw error;
   }
@@ -131,7 +160,8 @@ export interface MergedEnd<Result> {
 }
 
 /**
- * Runs the work in a transaction whose beginning goes to the server together with its first statements, and whose commit
+ * Runs the work in a transaction whose beginning goes to the server together with its first statements, and whose
+ * commit
  * together with its last: the receipt costs no way to the server of its own. TypeORM knows of the transaction, so that
  * nested ones are savepoints and its subscribers hear of it. Read committed, whatever the default: the end must see the
  * lease as heartbeats have renewed it meanwhile.
@@ -184,7 +214,8 @@ class MergedEnds {
         this.began = rows;
       } else if (sql === 'COMMIT') await this.end();
       // It has been begun with its level, and a level comes too late after the first statement.
-      else if (!/^SET TRANSACTION ISOLATION LEVEL/.test(sql)) return (this.send as (...all: unknown[]) => Promise<unknown>)(sql, ...rest);
+      else if (!/^SET TRANSACTION ISOLATION LEVEL/.test(sql))
+        return (this.send as (...all: unknown[]) => Promise<unknown>)(sql, ...rest);
       return [];
     };
     this.queryRunner.query = instead as QueryRunner['query'];
@@ -197,7 +228,8 @@ class MergedEnds {
   async commit(closing: readonly Statement[]): Promise<void> {
     this.closing = closing;
     await this.queryRunner.commitTransaction();
-    if (this.closing) throw new Error('This version of TypeORM commits in a way that nestjs-distributed-cron does not know.');
+    if (this.closing)
+      throw new Error('This version of TypeORM commits in a way that nestjs-distributed-cron does not know.');
   }
 
   async rollback(): Promise<void> {

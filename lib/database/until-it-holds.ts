@@ -11,7 +11,10 @@ const MOST_TRIES = 20;
  * @param what for people: what is changed
  * @throws ChangedMeanwhileError
  */
-export async function untilItHolds<Result>(what: string, attempt: () => Promise<Result | typeof STALE>): Promise<Result> {
+export async function untilItHolds<Result>(
+  what: string,
+  attempt: () => Promise<Result | typeof STALE>,
+): Promise<Result> {
   for (let tries = 0; tries < MOST_TRIES; tries++) {
     const result = await attempt();
     if (result !== STALE) return result;

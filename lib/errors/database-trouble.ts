@@ -25,43 +25,114 @@ export interface DatabaseTrouble {
   readonly advice: string;
 }
 
-type Rule = readonly [DatabaseTroubleKind, passing: boolean, codes: readonly string[], said: RegExp | null, advice: string];
+type Rule = readonly [
+  DatabaseTroubleKind,
+  passing: boolean,
+  codes: readonly string[],
+  said: RegExp | null,
+  advice: string,
+];
 
-/** The first that fits holds. A code is a whole SQLSTATE, its class of two characters, or the system's name of an error. */
+/**
+ * The first that fits holds. A code is a whole SQLSTATE, its class of two characters, or the system's name of an error.
+ */
 export const TROUBLES: readonly Rule[] = [
   [
-    'unreachable', true,
+    'unreachable',
+    true,
     ['ECONNREFUSED', 'ECONNRESET', 'ENOTFOUND', 'EAI_AGAIN', 'ETIMEDOUT', 'EHOSTUNREACH', 'ENETUNREACH', 'EPIPE', '08'],
     /^(Connection terminated|timeout expired|timeout exceeded when trying to connect|Query read timeout|Client (was closed|has encountered a connection error) and is not queryable|Connection ended unexpectedly)/,
     'The database cannot be reached: see that its server runs and that host and port are right; the scheduler tries again by itself.',
   ],
-  ['restarting', true, ['57P01', '57P02', '57P03'], null, 'The database is starting or stopping: the scheduler tries again by itself.'],
   [
-    'too many connections', true, ['53300'], null,
+    'restarting',
+    true,
+    ['57P01', '57P02', '57P03'],
+    null,
+    'The database is starting or stopping: the scheduler tries again by itself.',
+  ],
+  [
+    'too many connections',
+    true,
+    ['53300'],
+    null,
     'The server has no connection left: raise max_connections, lower the pools (poolSize, receiptPoolSize and the application’s own) or put a pooler before it.',
   ],
   [
-    'read-only', true, ['25006'], null,
+    'read-only',
+    true,
+    ['25006'],
+    null,
     'This server takes no writes: it is a standby, or default_transaction_read_only is on. Let the address be one name that leads to the primary: the scheduler tries again by itself.',
   ],
-  ['too slow', true, ['57014', '55P03'], null, 'The database ended a statement that took too long: look for locks and load, and at statement_timeout and lock_timeout of the role.'],
-  ['full', false, ['53100', '53200'], null, 'The database’s machine has no room left, on disk or in memory: make some.'],
-  ['password', false, ['28P01'], /client password must be a string/, 'The server refused user and password: set those that it knows.'],
-  ['not let in', false, ['28000'], null, 'The server lets this user not in from here: see its pg_hba.conf, and whether it wants an encrypted connection (ssl).'],
   [
-    'encryption', false,
-    ['SELF_SIGNED_CERT_IN_CHAIN', 'DEPTH_ZERO_SELF_SIGNED_CERT', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'UNABLE_TO_GET_ISSUER_CERT_LOCALLY', 'CERT_HAS_EXPIRED', 'ERR_TLS_CERT_ALTNAME_INVALID'],
+    'too slow',
+    true,
+    ['57014', '55P03'],
+    null,
+    'The database ended a statement that took too long: look for locks and load, and at statement_timeout and lock_timeout of the role.',
+  ],
+  [
+    'full',
+    false,
+    ['53100', '53200'],
+    null,
+    'The database’s machine has no room left, on disk or in memory: make some.',
+  ],
+  [
+    'password',
+    false,
+    ['28P01'],
+    /client password must be a string/,
+    'The server refused user and password: set those that it knows.',
+  ],
+  [
+    'not let in',
+    false,
+    ['28000'],
+    null,
+    'The server lets this user not in from here: see its pg_hba.conf, and whether it wants an encrypted connection (ssl).',
+  ],
+  [
+    'encryption',
+    false,
+    [
+      'SELF_SIGNED_CERT_IN_CHAIN',
+      'DEPTH_ZERO_SELF_SIGNED_CERT',
+      'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+      'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
+      'CERT_HAS_EXPIRED',
+      'ERR_TLS_CERT_ALTNAME_INVALID',
+    ],
     /does not support SSL/,
     'Server and scheduler do not agree on encryption: see the ssl option of the connection and the server’s certificate.',
   ],
-  ['missing database', false, ['3D000'], null, 'There is no database of that name on the server: create it, or set the right name.'],
   [
-    'missing table', false, ['42P01', '3F000'], null,
+    'missing database',
+    false,
+    ['3D000'],
+    null,
+    'There is no database of that name on the server: create it, or set the right name.',
+  ],
+  [
+    'missing table',
+    false,
+    ['42P01', '3F000'],
+    null,
     'A table is missing: run the migrations, with migrate: true in forRoot() or as schedulerMigrations in your data source; once it is there the scheduler goes on by itself.',
   ],
-  ['other tables', false, ['42703', '42883', '42804'], null, 'The tables are those of another version of this library: run its migrations.'],
   [
-    'permission', false, ['42501'], null,
+    'other tables',
+    false,
+    ['42703', '42883', '42804'],
+    null,
+    'The tables are those of another version of this library: run its migrations.',
+  ],
+  [
+    'permission',
+    false,
+    ['42501'],
+    null,
     'The role may not do that: grant it select, insert, update and delete on the scheduler’s tables and execute on its functions, and let it own the tables, for it makes partitions.',
   ],
 ];
@@ -69,7 +140,9 @@ export const TROUBLES: readonly Rule[] = [
 /** @returns null for what has nothing to do with the database; never throws */
 export function databaseTrouble(error: unknown): DatabaseTrouble | null {
   for (const { code, message } of layersOf(error)) {
-    const rule = TROUBLES.find(([, , codes, said]) => (code !== null && codes.some((known) => fits(known, code))) || said?.test(message));
+    const rule = TROUBLES.find(
+      ([, , codes, said]) => (code !== null && codes.some((known) => fits(known, code))) || said?.test(message),
+    );
     if (rule) return { kind: rule[0], passing: rule[1], code, advice: rule[4] };
   }
   return null;

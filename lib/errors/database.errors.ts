@@ -1,26 +1,37 @@
 import { databaseTrouble, type DatabaseTrouble } from './database-trouble.js';
 import { adviceAtStart, SchedulerError } from './scheduler.error.js';
 
-/** The server is too old, or somebody else's tables have the names of the scheduler's: nothing was changed, and nothing runs. */
+/**
+ * The server is too old, or somebody else's tables have the names of the scheduler's: nothing was changed, and nothing
+ * runs.
+ */
 export class UnfitDatabaseError extends SchedulerError {}
 
-/** The heartbeat's thread can't start, or ended by itself: a fault of the process, not of the database. The message says what to do. */
+/**
+ * The heartbeat's thread can't start, or ended by itself: a fault of the process, not of the database. The message says
+ * what to do.
+ */
 export class HeartbeatThreadError extends SchedulerError {
   /** @param file of the thread; null where the bundle does not say where it is itself */
   constructor(file: URL | null, thrown: unknown) {
     // Its words and its place alone: whatever code it has says nothing about the database.
     const cause = thrown instanceof Error ? Object.assign(new Error(thrown.message), { stack: thrown.stack }) : thrown;
-    super(`The heartbeat’s thread, which renews the leases of running handlers, cannot run: ${advice(file, thrown)}`, { cause });
+    super(`The heartbeat’s thread, which renews the leases of running handlers, cannot run: ${advice(file, thrown)}`, {
+      cause,
+    });
   }
 }
 
 function advice(file: URL | null, thrown: unknown): string {
   const code = (thrown as { code?: unknown } | null)?.code;
   const { permission, message = String(thrown) } = (thrown ?? {}) as { permission?: unknown; message?: string };
-  if (code === 'ERR_ACCESS_DENIED' && permission === 'WorkerThreads') return `Node.js’ permission model allows this process no threads. Start it with --allow-worker.`;
-  if (code === 'ERR_ACCESS_DENIED') return `Node.js’ permission model forbids it something (${message}). Allow reading its files (--allow-fs-read) and the network.`;
+  if (code === 'ERR_ACCESS_DENIED' && permission === 'WorkerThreads')
+    return `Node.js’ permission model allows this process no threads. Start it with --allow-worker.`;
+  if (code === 'ERR_ACCESS_DENIED')
+    return `Node.js’ permission model forbids it something (${message}). Allow reading its files (--allow-fs-read) and the network.`;
   if (file === null || code === 'MODULE_NOT_FOUND' || code === 'ERR_MODULE_NOT_FOUND') {
-    const what = file === null ? 'its file is not there' : `its file or a part of it is not there (${file.href}: ${message})`;
+    const what =
+      file === null ? 'its file is not there' : `its file or a part of it is not there (${file.href}: ${message})`;
     return (
       `${what}. If the application is bundled, this package must stay outside the bundle: with esbuild "external: ['nestjs-distributed-cron']" ` +
       `or "packages: 'external'", with webpack "externals: { 'nestjs-distributed-cron': 'nestjs-distributed-cron' }" or webpack-node-externals, ` +
@@ -37,7 +48,9 @@ export class DatabaseConnectionError extends SchedulerError {
     const trouble = databaseTrouble(cause);
     super(
       `Cannot connect to PostgreSQL (address from ${from}): ${describe(cause)}. ` +
-        (trouble ? adviceAtStart(trouble) : 'Check that the server runs and that the address, user and password are right.'),
+        (trouble
+          ? adviceAtStart(trouble)
+          : 'Check that the server runs and that the address, user and password are right.'),
       { cause },
     );
   }
@@ -80,7 +93,9 @@ export class MissingTablesError extends SchedulerError {
 /** The database writes timestamps in a form that the driver does not read. */
 export class UnreadableDatesError extends SchedulerError {
   constructor(style: string) {
-    super(`The database's DateStyle is "${style}", which the PostgreSQL driver for Node.js does not read. Set it to ISO for the scheduler's role: alter role … set datestyle to 'ISO'.`);
+    super(
+      `The database's DateStyle is "${style}", which the PostgreSQL driver for Node.js does not read. Set it to ISO for the scheduler's role: alter role … set datestyle to 'ISO'.`,
+    );
   }
 }
 

@@ -3,14 +3,18 @@ import { SchedulerError } from './scheduler.error.js';
 /** The scheduler was asked for something while Nest still makes the providers of the application. */
 export class TooEarlyError extends SchedulerError {
   constructor(asked: string) {
-    super(`${asked} was called before the application's providers are there (in a constructor or a factory): call it in onModuleInit, or later.`);
+    super(
+      `${asked} was called before the application's providers are there (in a constructor or a factory): call it in onModuleInit, or later.`,
+    );
   }
 }
 
 /** A decorator of this library stands where it can't work. */
 export class InvalidDecorationError extends SchedulerError {
   constructor(decorator: string, className: string, member: string | symbol, problem: string) {
-    super(`@${decorator} on ${className}.${String(member)}: it ${problem}; decorate an instance method of a provider or controller.`);
+    super(
+      `@${decorator} on ${className}.${String(member)}: it ${problem}; decorate an instance method of a provider or controller.`,
+    );
   }
 }
 
@@ -23,7 +27,10 @@ export class InvalidJobsError extends SchedulerError {
 
 /** A job was to be made under a name that is taken. */
 export class JobExistsError extends SchedulerError {
-  constructor(readonly jobName: string, madeAtRunTime: boolean) {
+  constructor(
+    readonly jobName: string,
+    madeAtRunTime: boolean,
+  ) {
     super(
       madeAtRunTime
         ? `There is a job "${jobName}" already: change it with JobRegistry.update, or remove it first.`
@@ -33,7 +40,8 @@ export class JobExistsError extends SchedulerError {
 }
 
 const WHY = {
-  missing: (name: string, nearest: string | null) => `There is no job "${name}"${nearest === null ? '.' : `; did you mean "${nearest}"?`}`,
+  missing: (name: string, nearest: string | null) =>
+    `There is no job "${name}"${nearest === null ? '.' : `; did you mean "${nearest}"?`}`,
   'declared by code': (name: string) =>
     `Job "${name}" is declared by code: change its decorator, or pause it; only jobs made with JobRegistry.add can be changed here.`,
   'made at run time': (name: string) => `Job "${name}" was made at run time: change it with JobRegistry.update.`,
@@ -73,7 +81,9 @@ export class RenamedJobError extends SchedulerError {
 /** The module is imported without its options: nothing would ever run. */
 export class MissingForRootError extends SchedulerError {
   constructor() {
-    super('DistributedSchedulerModule is imported as it is, and so schedules nothing: import DistributedSchedulerModule.forRoot().');
+    super(
+      'DistributedSchedulerModule is imported as it is, and so schedules nothing: import DistributedSchedulerModule.forRoot().',
+    );
   }
 }
 

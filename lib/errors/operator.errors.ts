@@ -17,7 +17,9 @@ export class OperationBusyError extends SchedulerError {
     /** Of what: `job "export"`. */
     readonly what: string,
   ) {
-    super(`Cannot ${asked} ${what} now: another transaction has held its rows for seconds. Nothing was changed: try again, or look for that transaction in pg_stat_activity.`);
+    super(
+      `Cannot ${asked} ${what} now: another transaction has held its rows for seconds. Nothing was changed: try again, or look for that transaction in pg_stat_activity.`,
+    );
   }
 }
 
@@ -35,11 +37,15 @@ export class InvalidBackfillError extends SchedulerError {
 /** A backfill that nobody asked for. */
 export class UnknownBackfillError extends SchedulerError {
   constructor(readonly id: string) {
-    super(`There is no backfill ${JSON.stringify(id)}. SchedulerService.backfills() lists those there are, with their ids.`);
+    super(
+      `There is no backfill ${JSON.stringify(id)}. SchedulerService.backfills() lists those there are, with their ids.`,
+    );
   }
 }
 
-/** An occurrence was delivered that its job's schedule does not have, or whose time has not come. Nothing was written. */
+/**
+ * An occurrence was delivered that its job's schedule does not have, or whose time has not come. Nothing was written.
+ */
 export class DeliveryRefusedError extends SchedulerError {
   constructor(
     readonly jobName: string,
@@ -67,6 +73,8 @@ export class RunRefusedError extends SchedulerError {
 /** An occurrence was named that has no row. */
 export class UnknownRunError extends SchedulerError {
   constructor(jobName: string, fireTime: Date) {
-    super(`There is no run of "${jobName}" at ${fireTime.toISOString()}: a run is named by its job and its exact fire time, see job_runs.`);
+    super(
+      `There is no run of "${jobName}" at ${fireTime.toISOString()}: a run is named by its job and its exact fire time, see job_runs.`,
+    );
   }
 }

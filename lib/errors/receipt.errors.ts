@@ -1,8 +1,10 @@
 import { SchedulerError } from './scheduler.error.js';
 
 /**
- * Thrown by the call of `ReceiptService.onceExternal`: the effect surely did not happen, for example because the provider
- * refused it. It is not in doubt then, and the next attempt makes the call. Anything else that is thrown leaves it open.
+ * Thrown by the call of `ReceiptService.onceExternal`: the effect surely did not happen, for example because the
+ * provider
+ * refused it. It is not in doubt then, and the next attempt makes the call. Anything else that is thrown leaves it
+ * open.
  */
 export class EffectNotDone extends SchedulerError {}
 
@@ -25,7 +27,9 @@ export class EffectsFailedError extends SchedulerError {
     /** True when too many had failed, so that the rest was not tried. */
     readonly stopped: boolean,
   ) {
-    const shown = failed.slice(0, SHOWN).map(({ entity, error }) => `"${entity}": ${error instanceof Error ? error.message : String(error)}`);
+    const shown = failed
+      .slice(0, SHOWN)
+      .map(({ entity, error }) => `"${entity}": ${error instanceof Error ? error.message : String(error)}`);
     const more = failed.length > SHOWN ? `; and ${failed.length - SHOWN} more` : '';
     super(
       `${failed.length} of ${failed.length + applied + skipped} effects failed: ${shown.join('; ')}${more}. ` +
@@ -38,7 +42,9 @@ export class EffectsFailedError extends SchedulerError {
 /** The name of a receipt's entity or effect can't be stored. */
 export class InvalidEntityError extends SchedulerError {
   constructor(what: 'entity' | 'effect', given: unknown, mostBytes: number) {
-    super(`ReceiptService.once: the ${what} must be a number or a well-formed text of 1 to ${mostBytes} bytes without NUL, got ${describe(given)}.`);
+    super(
+      `ReceiptService.once: the ${what} must be a number or a well-formed text of 1 to ${mostBytes} bytes without NUL, got ${describe(given)}.`,
+    );
   }
 }
 

@@ -1,7 +1,10 @@
 import { type Duration, formatDuration, parseDuration } from '../options/duration.js';
 import { InvalidOptionsError, SchedulerError } from './scheduler.error.js';
 
-/** Thrown by a handler: no further attempt would do better. The run is dead at once, with this reason, and waits for a person. */
+/**
+ * Thrown by a handler: no further attempt would do better. The run is dead at once, with this reason, and waits for a
+ * person.
+ */
 export class GiveUp extends SchedulerError {
   constructor(
     /** For that person. */
@@ -16,7 +19,9 @@ export class GiveUp extends SchedulerError {
 export class GeneratorReturnedError extends GiveUp {
   /** @param place the method, for people: `Invoices.export` */
   constructor(place: string) {
-    super(`${place} returned a generator, whose code has not run: iterate it inside the handler, and return when it has ended`);
+    super(
+      `${place} returned a generator, whose code has not run: iterate it inside the handler, and return when it has ended`,
+    );
   }
 }
 
@@ -31,7 +36,9 @@ export class CancelledError extends SchedulerError {
   }
 }
 
-/** The handler has taken as long as its job allows: its signal is aborted, and the attempt fails with this when it ends. */
+/**
+ * The handler has taken as long as its job allows: its signal is aborted, and the attempt fails with this when it ends.
+ */
 export class TimeoutError extends SchedulerError {
   constructor(
     run: { readonly jobName: string; readonly fireTime: Date; readonly attempt: number },
@@ -40,7 +47,9 @@ export class TimeoutError extends SchedulerError {
     /** How long that is, in milliseconds. */
     readonly limitMs: number,
   ) {
-    super(`${run.jobName} of ${run.fireTime.toISOString()} (attempt ${run.attempt}) has run for its ${limit} of ${formatDuration(limitMs)}.`);
+    super(
+      `${run.jobName} of ${run.fireTime.toISOString()} (attempt ${run.attempt}) has run for its ${limit} of ${formatDuration(limitMs)}.`,
+    );
   }
 }
 
@@ -64,25 +73,34 @@ const WHY: Readonly<Record<LeaseLoss, string>> = {
 
 /** This process no longer owns the run: its signal is aborted, and what it still writes is refused. */
 export class LeaseLostError extends SchedulerError {
-  constructor(run: { readonly jobName: string; readonly fireTime: Date; readonly attempt: number }, readonly loss: LeaseLoss) {
-    super(`The lease of ${run.jobName} of ${run.fireTime.toISOString()} (attempt ${run.attempt}) is lost: ${WHY[loss]}.`);
+  constructor(
+    run: { readonly jobName: string; readonly fireTime: Date; readonly attempt: number },
+    readonly loss: LeaseLoss,
+  ) {
+    super(
+      `The lease of ${run.jobName} of ${run.fireTime.toISOString()} (attempt ${run.attempt}) is lost: ${WHY[loss]}.`,
+    );
   }
 }
 
 /** The application stops and the time for running handlers is over. */
 export class ShutdownError extends SchedulerError {
   constructor() {
-    super('The application is shutting down and the time for running handlers is over; stop now, another replica goes on.');
+    super(
+      'The application is shutting down and the time for running handlers is over; stop now, another replica goes on.',
+    );
   }
 }
 
 /**
- * Thrown by a handler: the attempt has failed, and the next one is to be made then, whatever the job's `backoff` says. It
+ * Thrown by a handler: the attempt has failed, and the next one is to be made then, whatever the job's `backoff` says.
+ * It
  * counts as an attempt; after the last one the run is dead all the same.
  */
 export class RetryLater extends SchedulerError {
   /**
-   * @param at an instant, or how long from now; what has passed already is at once, and what is more than ten years away is in ten years
+   * @param at an instant, or how long from now; what has passed already is at once, and what is more than ten years
+   * away is in ten years
    * @throws InvalidOptionsError when it is neither
    */
   constructor(
@@ -91,15 +109,24 @@ export class RetryLater extends SchedulerError {
     options?: ErrorOptions,
   ) {
     const readable = at instanceof Date ? !Number.isNaN(at.getTime()) : parseDuration(at) !== null;
-    if (!readable) throw new InvalidOptionsError([`RetryLater: expected a Date or a duration such as "5m", got ${String(at)}.`]);
-    super(message ?? `to be tried again ${at instanceof Date ? `at ${at.toISOString()}` : `in ${String(at)}`}`, options);
+    if (!readable)
+      throw new InvalidOptionsError([`RetryLater: expected a Date or a duration such as "5m", got ${String(at)}.`]);
+    super(
+      message ?? `to be tried again ${at instanceof Date ? `at ${at.toISOString()}` : `in ${String(at)}`}`,
+      options,
+    );
   }
 }
 
 /** What was asked of a run can't be done in the state it is in. */
 export class RunStateError extends SchedulerError {
   /** @param problem why not, and what to do instead: the end of a sentence */
-  constructor(verb: string, run: { readonly jobName: string; readonly fireTime: Date }, readonly status: string, problem: string) {
+  constructor(
+    verb: string,
+    run: { readonly jobName: string; readonly fireTime: Date },
+    readonly status: string,
+    problem: string,
+  ) {
     super(`Cannot ${verb} ${run.jobName} of ${run.fireTime.toISOString()}, which is ${status}: ${problem}.`);
   }
 }
@@ -115,9 +142,11 @@ export class AfterRunError extends SchedulerError {
 }
 
 const WORDS: Record<AfterWhat, (occurrence: string) => string> = {
-  handler: (occurrence) => `the handler of ${occurrence} had ended. Await everything that the handler starts, so that it ends last.`,
+  handler: (occurrence) =>
+    `the handler of ${occurrence} had ended. Await everything that the handler starts, so that it ends last.`,
   completion: (occurrence) => `${occurrence} had been completed. What belongs to the run comes before its completion.`,
-  release: (occurrence) => `the handler of ${occurrence} had given it up. What belongs to the attempt comes before its release.`,
+  release: (occurrence) =>
+    `the handler of ${occurrence} had given it up. What belongs to the attempt comes before its release.`,
 };
 
 /** A checkpoint can't be kept. The message says where in it, and why. */

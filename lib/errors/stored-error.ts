@@ -1,5 +1,3 @@
-
-
 /** A thrown value as it is kept in the database. */
 export interface StoredError {
   name: string;
@@ -20,16 +18,24 @@ export function describeError(thrown: unknown): StoredError {
 }
 
 /**
- * A text in a form that every database accepts, whatever its encoding: what is not printable ASCII is written as its number.
+ * A text in a form that every database accepts, whatever its encoding: what is not printable ASCII is written as its
+ * number.
  * @param limit its length at most
  */
 export function plainText(text: string, limit: number): string {
-  return text.slice(0, limit).replace(/[^\n\x20-\x7e]/gu, (character) => `\\u{${character.codePointAt(0)!.toString(16)}}`).slice(0, limit);
+  return text
+    .slice(0, limit)
+    .replace(/[^\n\x20-\x7e]/gu, (character) => `\\u{${character.codePointAt(0)!.toString(16)}}`)
+    .slice(0, limit);
 }
 
 /** See {@link plainText}. */
 export function plainError({ name, message, stack }: StoredError): StoredError {
-  return { name: plainText(name, 200), message: plainText(message, MAX_MESSAGE), stack: stack && plainText(stack, MAX_STACK) };
+  return {
+    name: plainText(name, 200),
+    message: plainText(message, MAX_MESSAGE),
+    stack: stack && plainText(stack, MAX_STACK),
+  };
 }
 
 /** With what the error was caused by: a driver's error behind a repository's, most often what really happened. */
@@ -44,7 +50,8 @@ const MOST_CAUSES = 5;
 
 function causesOf(thrown: unknown): unknown[] {
   const causes: unknown[] = [];
-  for (let cause = causeOf(thrown); cause !== undefined && causes.length < MOST_CAUSES; cause = causeOf(cause)) causes.push(cause);
+  for (let cause = causeOf(thrown); cause !== undefined && causes.length < MOST_CAUSES; cause = causeOf(cause))
+    causes.push(cause);
   return causes;
 }
 
@@ -98,7 +105,9 @@ function storable(text: string, limit: number): string {
 /** The longest result a receipt keeps, in characters of JSON. */
 const MAX_RESULT = 65_536;
 
-/** A result as a receipt keeps it, or null when it can't be kept: not JSON, too long, or with characters jsonb refuses. */
+/**
+ * A result as a receipt keeps it, or null when it can't be kept: not JSON, too long, or with characters jsonb refuses.
+ */
 export function storableJson(value: unknown): string | null {
   try {
     const json = JSON.stringify(value) as string | undefined;
@@ -109,7 +118,10 @@ export function storableJson(value: unknown): string | null {
   }
 }
 
-/** True for the character NUL and for halves of characters. An even number of backslashes before the `u` stands for backslashes. */
+/**
+ * True for the character NUL and for halves of characters. An even number of backslashes before the `u` stands for
+ * backslashes.
+ */
 export function hasWhatJsonbRefuses(json: string): boolean {
   return /(?<!\\)(?:\\\\)*\\u(?:0000|d[89a-f])/i.test(json);
 }

@@ -1,6 +1,9 @@
 import leven from 'leven';
 
-/** The sentence of an option that there is not: the one that was meant, or all that there are. @param path stands before each name: `defaults.` */
+/**
+ * The sentence of an option that there is not: the one that was meant, or all that there are. @param path stands before
+ * each name: `defaults.`
+ */
 export function unknownOption(name: string, known: readonly string[], path = ''): string {
   const nearest = nearestTo(name, known);
   return `Unknown option "${path}${name}"; ${nearest === null ? `there are ${known.join(', ')}.` : `did you mean "${path}${nearest}"?`}`;

@@ -40,14 +40,17 @@ export class FanOutService {
   ) {}
 
   /**
-   * Publishes pages of the run whose handler calls it: each is written to `job_pages` and then handed to the queue. When the handler
+   * Publishes pages of the run whose handler calls it: each is written to `job_pages` and then handed to the queue.
+   * When the handler
    * has returned, the run needs nobody any more: it is `fanned_out`, and ends with the last of its pages.
    *
-   * A retried attempt adds nothing that is there. For that a page has an id, made by you or of its place: without ids of their own, the
+   * A retried attempt adds nothing that is there. For that a page has an id, made by you or of its place: without ids
+   * of their own, the
    * pages must come in the same order again. Data of a page that is there stay as they were.
    *
    * @param pages `{ id?, data }`, or the data alone; at most 1 MB of JSON each
-   * @throws OutsideRunError outside a handler; InvalidPagesError when there is no `@DistributedCronPage` for the job here, or two pages
+   * @throws OutsideRunError outside a handler; InvalidPagesError when there is no `@DistributedCronPage` for the job
+   * here, or two pages
    * have one id; LeaseLostError when the run is no longer this process'
    */
   publish<Data>(pages: Iterable<PageInput<Data>> | AsyncIterable<PageInput<Data>>): Promise<Published> {
@@ -64,7 +67,8 @@ export class FanOutService {
   private async write(pages: Iterable<unknown> | AsyncIterable<unknown>): Promise<Published> {
     const run = this.context.require('FanOutService.publish');
     if (run.owned.page !== undefined) throw new InvalidPagesError(run.owned, 'a page cannot have pages of its own');
-    if (!this.known.pageHandler(run.owned.jobName)) throw new InvalidPagesError(run.owned, 'no method of this instance has @DistributedCronPage for the job');
+    if (!this.known.pageHandler(run.owned.jobName))
+      throw new InvalidPagesError(run.owned, 'no method of this instance has @DistributedCronPage for the job');
     run.publishes = true;
     let [published, added, size] = [0, 0, 0];
     let batch: NewPage[] = [];
@@ -95,12 +99,18 @@ export class FanOutService {
     return reading;
   }
 
-  /** Written first, and then handed over: what a crash leaves between the two is handed over by the next attempt, or by the page keeper. */
+  /**
+   * Written first, and then handed over: what a crash leaves between the two is handed over by the next attempt, or by
+   * the page keeper.
+   */
   private async hand(run: InFlightRun, batch: readonly NewPage[]): Promise<number> {
     if (run.leaseLost) throw run.leaseLost;
     const added = await run.whileOurs(this.store.add(run.owned, batch));
     if (added === null) throw this.refused(run);
-    const tickets = await this.store.toHandOver(run.owned, batch.map(({ page }) => page));
+    const tickets = await this.store.toHandOver(
+      run.owned,
+      batch.map(({ page }) => page),
+    );
     // A queue that is out of reach fails no tick: the pages are there, and the keeper hands them over.
     await this.handOver.hand(tickets).catch((error: unknown) => this.handOver.failed(error));
     return added;

@@ -19,7 +19,10 @@ export type PageClaim =
   | { readonly kind: 'claimed'; readonly page: OwnedPage }
   /** Somebody holds the row, to end a receipt or to end the page: to be tried again. */
   | { readonly kind: 'held' }
-  /** The ticket is worth nothing: its page has ended or waits for its next attempt, or its run is over or waits to be started. */
+  /**
+   * The ticket is worth nothing: its page has ended or waits for its next attempt, or its run is over or waits to be
+   * started.
+   */
   | { readonly kind: 'over' };
 
 /** How a page's attempt ended. */
@@ -50,34 +53,70 @@ export interface WrittenPageEnd {
   readonly run: EndedRun | null;
 }
 
-/** The transitions of a page's attempts. Each names the attempt it belongs to: of two deliveries, the later one has raised it. */
+/**
+ * The transitions of a page's attempts. Each names the attempt it belongs to: of two deliveries, the later one has
+ * raised it.
+ */
 export class PageAttemptStore {
   constructor(private readonly database: SchedulerDatabase) {}
 
   /**
-   * Begins the next attempt of a page. Who worked it before and has not ended it is dead, frozen, or cut off from the queue: what it
+   * Begins the next attempt of a page. Who worked it before and has not ended it is dead, frozen, or cut off from the
+   * queue: what it
    * has open of receipts is ended, and what it writes from now on is refused.
    */
   async claim({ jobName, fireTime, page, ticket }: PageTicket, instanceId: string): Promise<PageClaim> {
-    const [row] = await this.database.call<BegunRow>('page_begin_1', [jobName, fireTime.toISOString(), page, ticket, instanceId]);
+    const [row] = await this.database.call<BegunRow>('page_begin_1', [
+      jobName,
+      fireTime.toISOString(),
+      page,
+      ticket,
+      instanceId,
+    ]);
     const { verdict, run_data: runData, ...begun } = row!;
-    return verdict === 'claimed' ? { kind: verdict, page: { ...begun, runData, jobName, fireTime, page, instanceId } } : { kind: verdict };
+    return verdict === 'claimed'
+      ? { kind: verdict, page: { ...begun, runData, jobName, fireTime, page, instanceId } }
+      : { kind: verdict };
   }
 
   /**
-   * Ends an attempt, and the occurrence when it was the last of its pages. One that is to be cancelled is begun no more.
+   * Ends an attempt, and the occurrence when it was the last of its pages. One that is to be cancelled is begun no
+   * more.
    * @returns null when the page is no longer ours
    */
-  async end({ jobName, fireTime, page, attempt, instanceId }: OwnedPage, { status, error, reason, retryInMs, releases }: PageEnding): Promise<WrittenPageEnd | null> {
-    const values = [jobName, fireTime.toISOString(), page, attempt, instanceId, status, error && JSON.stringify(error), reason, retryInMs, releases];
-    const [row] = await this.database.call<{ page_status: PageStatus | null; ended_run: EndedFacts | null }>('page_end_1', values);
+  async end(
+    { jobName, fireTime, page, attempt, instanceId }: OwnedPage,
+    { status, error, reason, retryInMs, releases }: PageEnding,
+  ): Promise<WrittenPageEnd | null> {
+    const values = [
+      jobName,
+      fireTime.toISOString(),
+      page,
+      attempt,
+      instanceId,
+      status,
+      error && JSON.stringify(error),
+      reason,
+      retryInMs,
+      releases,
+    ];
+    const [row] = await this.database.call<{ page_status: PageStatus | null; ended_run: EndedFacts | null }>(
+      'page_end_1',
+      values,
+    );
     const { page_status: written, ended_run: run } = row!;
     return written === null ? null : { status: written, run: run && { ...run, jobName, fireTime } };
   }
 
-  /** Cancels what waits of an occurrence that is to be cancelled, and ends it if nothing of it is under way. @returns its end */
+  /**
+   * Cancels what waits of an occurrence that is to be cancelled, and ends it if nothing of it is under way. @returns
+   * its end
+   */
   async settle({ jobName, fireTime }: RunKey): Promise<EndedRun | null> {
-    const [row] = await this.database.call<{ pages_settle_1: EndedFacts | null }>('pages_settle_1', [jobName, fireTime.toISOString()]);
+    const [row] = await this.database.call<{ pages_settle_1: EndedFacts | null }>('pages_settle_1', [
+      jobName,
+      fireTime.toISOString(),
+    ]);
     const { pages_settle_1: ended } = row!;
     return ended && { ...ended, jobName, fireTime };
   }

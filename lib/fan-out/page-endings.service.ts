@@ -10,12 +10,20 @@ import { DatabaseTime } from '../database/clock.js';
 import { insisting } from '../database/retry.js';
 import { monotonicNow } from '../database/clock.js';
 import { isRefusedData } from '../database/sql-state.js';
-import { PageAttemptStore, type EndedRun, type OwnedPage, type PageEnding, type WrittenPageEnd } from './page-attempt.store.js';
+import {
+  PageAttemptStore,
+  type EndedRun,
+  type OwnedPage,
+  type PageEnding,
+  type WrittenPageEnd,
+} from './page-attempt.store.js';
 import type { InFlightRun } from '../runs/in-flight-runs.js';
 import { plainEnding } from '../runs/plain-ending.js';
 
-
-/** How long a page's end is tried to be written, in milliseconds; after that the delivery is made again, and receipts hold. */
+/**
+ * How long a page's end is tried to be written, in milliseconds; after that the delivery is made again, and receipts
+ * hold.
+ */
 const PATIENCE_MS = 60_000;
 
 /** Decides how a page's attempt ended and writes it; tells of the end of its occurrence, too. */
@@ -39,7 +47,11 @@ export class PageEndings {
   /** Ends a page whose last attempt was begun and never ended: whoever had it died, or was cut off. */
   async lost(page: OwnedPage): Promise<void> {
     const message = 'The process that worked the last attempt died, was frozen, or lost the queue.';
-    const outcome: Outcome = { kind: 'dead', reason: 'attempts used up', error: { name: 'WorkerLost', message, stack: null } };
+    const outcome: Outcome = {
+      kind: 'dead',
+      reason: 'attempts used up',
+      error: { name: 'WorkerLost', message, stack: null },
+    };
     this.report(page, outcome, 0, await this.persist(page, endingOf(outcome)));
   }
 
@@ -48,15 +60,24 @@ export class PageEndings {
     const facts = { jobName, fireTime, attempt };
     if (status === 'done') return this.events.emit({ type: 'run.completed', ...facts, durationMs: tookMs });
     if (status === 'cancelled') return this.events.emit({ type: 'run.cancelled', ...facts, reason: reason ?? '' });
-    return this.events.emit({ type: 'run.dead', ...facts, error: error ?? describeError(reason), reason: reason ?? '' });
+    return this.events.emit({
+      type: 'run.dead',
+      ...facts,
+      error: error ?? describeError(reason),
+      reason: reason ?? '',
+    });
   }
 
-  /** A page that was told that it is another's may still be this worker's, as far as `job_pages` knows: then the attempt has failed. */
+  /**
+   * A page that was told that it is another's may still be this worker's, as far as `job_pages` knows: then the attempt
+   * has failed.
+   */
   private endOf(run: InFlightRun, thrown: readonly unknown[]): HandlerEnd {
     const { stopReason, leaseLost } = run;
     if (leaseLost) return { kind: 'failed', ...readFailure(leaseLost, null, this.time.now()) };
     if (stopReason instanceof CancelledError) return { kind: 'cancelled', reason: stopReason.reason };
-    if (stopReason instanceof TimeoutError) return this.failed(run, thrown.length > 0 && isVerdict(thrown[0]) ? thrown[0] : stopReason);
+    if (stopReason instanceof TimeoutError)
+      return this.failed(run, thrown.length > 0 && isVerdict(thrown[0]) ? thrown[0] : stopReason);
     if (stopReason) return { kind: 'stopped' };
     return thrown.length === 0 ? { kind: 'returned' } : this.failed(run, thrown[0]);
   }
@@ -73,7 +94,11 @@ export class PageEndings {
     } catch (thrown) {
       const complaint = describeError(thrown);
       this.complain(run, 'backoff', complaint);
-      return { kind: 'dead', error: end.kind === 'failed' ? end.error : complaint, reason: `its backoff threw: ${complaint.message}` };
+      return {
+        kind: 'dead',
+        error: end.kind === 'failed' ? end.error : complaint,
+        reason: `its backoff threw: ${complaint.message}`,
+      };
     }
   }
 
@@ -96,13 +121,25 @@ export class PageEndings {
     );
   }
 
-  private report({ jobName, fireTime, page, attempt }: OwnedPage, outcome: Outcome, durationMs: number, written: WrittenPageEnd | null): void {
+  private report(
+    { jobName, fireTime, page, attempt }: OwnedPage,
+    outcome: Outcome,
+    durationMs: number,
+    written: WrittenPageEnd | null,
+  ): void {
     const facts = { jobName, fireTime, page, attempt };
     if (!written) return this.events.emit({ type: 'page.lost', ...facts });
-    if (written.status === 'cancelled') this.events.emit({ type: 'page.cancelled', ...facts, reason: outcome.kind === 'cancelled' ? outcome.reason : (written.run?.reason ?? '') });
+    if (written.status === 'cancelled')
+      this.events.emit({
+        type: 'page.cancelled',
+        ...facts,
+        reason: outcome.kind === 'cancelled' ? outcome.reason : (written.run?.reason ?? ''),
+      });
     else if (outcome.kind === 'done') this.events.emit({ type: 'page.completed', ...facts, durationMs });
-    else if (outcome.kind === 'retry') this.events.emit({ type: 'page.failed', ...facts, error: outcome.error, retryInMs: outcome.delayMs });
-    else if (outcome.kind === 'dead') this.events.emit({ type: 'page.dead', ...facts, error: outcome.error, reason: outcome.reason });
+    else if (outcome.kind === 'retry')
+      this.events.emit({ type: 'page.failed', ...facts, error: outcome.error, retryInMs: outcome.delayMs });
+    else if (outcome.kind === 'dead')
+      this.events.emit({ type: 'page.dead', ...facts, error: outcome.error, reason: outcome.reason });
     else this.events.emit({ type: 'page.released', ...facts });
     if (written.run) this.ended(written.run);
   }
@@ -113,7 +150,13 @@ function endingOf(outcome: Outcome): PageEnding {
     case 'done':
       return { status: 'done', error: null, reason: null, retryInMs: null, releases: 0 };
     case 'retry':
-      return { status: 'failed', error: outcome.error, reason: null, retryInMs: Math.round(outcome.delayMs), releases: 0 };
+      return {
+        status: 'failed',
+        error: outcome.error,
+        reason: null,
+        retryInMs: Math.round(outcome.delayMs),
+        releases: 0,
+      };
     case 'dead':
       return { status: 'dead', error: outcome.error, reason: outcome.reason, retryInMs: null, releases: 0 };
     case 'released':

@@ -19,7 +19,10 @@ import { type PageTicket, readTicket } from './page.js';
 @Injectable()
 export class PagesInFlight extends InFlightRuns {}
 
-/** How soon a page is tried again whose row somebody holds, in milliseconds, and for how long before the delivery is given back. */
+/**
+ * How soon a page is tried again whose row somebody holds, in milliseconds, and for how long before the delivery is
+ * given back.
+ */
 const LOOK_AGAIN_MS = 100;
 const PATIENCE_MS = 10_000;
 
@@ -44,14 +47,20 @@ export class PageExecutor {
   ) {}
 
   /**
-   * What the queue of that job has delivered. Whoever can write to the queue can have it deliver anything: what is no ticket of the job
+   * What the queue of that job has delivered. Whoever can write to the queue can have it deliver anything: what is no
+   * ticket of the job
    * is told and dropped, for delivered again it would be none either.
    */
   async deliver(jobName: string, given: unknown): Promise<void> {
     const ticket = readTicket(given);
     if (ticket?.jobName === jobName) return this.work(ticket);
-    const shown = inspect(given, { depth: 0, maxStringLength: 100, maxArrayLength: 0, breakLength: Infinity }).slice(0, MOST_SHOWN);
-    const error = new Error(`The page queue of job "${jobName}" has delivered what is no ticket of it, and it was dropped. Look at who can write to the queue: ${shown}`);
+    const shown = inspect(given, { depth: 0, maxStringLength: 100, maxArrayLength: 0, breakLength: Infinity }).slice(
+      0,
+      MOST_SHOWN,
+    );
+    const error = new Error(
+      `The page queue of job "${jobName}" has delivered what is no ticket of it, and it was dropped. Look at who can write to the queue: ${shown}`,
+    );
     this.events.emit({ type: 'loop.failed', loop: 'page queue', error: describeError(error), failures: 1 });
   }
 
@@ -72,7 +81,10 @@ export class PageExecutor {
       const claim = await this.store.claim(ticket, this.instanceId);
       if (claim.kind === 'claimed') return claim.page;
       if (claim.kind === 'over') return null;
-      if (monotonicNow() > giveUpAt) throw new Error(`Page ${ticket.page} of ${ticket.jobName} of ${ticket.fireTime.toISOString()} is held by another transaction`);
+      if (monotonicNow() > giveUpAt)
+        throw new Error(
+          `Page ${ticket.page} of ${ticket.jobName} of ${ticket.fireTime.toISOString()} is held by another transaction`,
+        );
       await sleep(LOOK_AGAIN_MS, undefined, { ref: false });
     }
   }
@@ -82,7 +94,8 @@ export class PageExecutor {
     const run = inFlight(owned, job, page);
     this.pages.add(run);
     const { timeoutMs } = page.policies;
-    const timer = timeoutMs === null ? null : setTimeout(() => run.timeOut('timeout'), Math.min(timeoutMs, 2 ** 31 - 1));
+    const timer =
+      timeoutMs === null ? null : setTimeout(() => run.timeOut('timeout'), Math.min(timeoutMs, 2 ** 31 - 1));
     timer?.unref();
     this.events.emit({ type: 'page.started', jobName, fireTime, page: owned.page, attempt });
     try {
@@ -95,9 +108,16 @@ export class PageExecutor {
   }
 
   /** @returns what the handler threw, in a list; an empty one when it returned */
-  private async handle(run: InFlightRun, owned: OwnedPage, job: RegisteredJob, { handler }: PageHandler): Promise<unknown[]> {
+  private async handle(
+    run: InFlightRun,
+    owned: OwnedPage,
+    job: RegisteredJob,
+    { handler }: PageHandler,
+  ): Promise<unknown[]> {
     try {
-      await this.context.enter(run, this.cronRun(run, job), (cronRun) => handler(cronRun, { id: owned.page, data: owned.data ?? undefined }));
+      await this.context.enter(run, this.cronRun(run, job), (cronRun) =>
+        handler(cronRun, { id: owned.page, data: owned.data ?? undefined }),
+      );
       await run.end();
       return [];
     } catch (thrown) {
@@ -113,5 +133,8 @@ export class PageExecutor {
 
 function inFlight(owned: OwnedPage, { definition }: RegisteredJob, { policies }: PageHandler): InFlightRun {
   const lease = { leaseMs: Infinity, leaseUntil: NEVER, leaseDeadline: Infinity, beside: false };
-  return new InFlightRun({ ...owned, data: owned.runData ?? undefined, ...lease }, { ...definition, budgetMs: null, timeoutMs: policies.timeoutMs });
+  return new InFlightRun(
+    { ...owned, data: owned.runData ?? undefined, ...lease },
+    { ...definition, budgetMs: null, timeoutMs: policies.timeoutMs },
+  );
 }

@@ -81,7 +81,11 @@ export class PageKeepingStore {
                 select from ${jobPages} page where page.job_name = run.job_name and page.fire_time = run.fire_time and ${tables.qualify('page_is_open_1')}(page.status)))`,
       [jobNames],
     );
-    return { toHandOver: due.map((row) => pageTicket(row, row.ticket)), nextInMs: later.length > 0 ? Math.min(...later) : null, toSettle };
+    return {
+      toHandOver: due.map((row) => pageTicket(row, row.ticket)),
+      nextInMs: later.length > 0 ? Math.min(...later) : null,
+      toSettle,
+    };
   }
 
   /** Occurrences whose pages have not all ended. */
@@ -97,18 +101,31 @@ export class PageKeepingStore {
   }
 
   /**
-   * Queues again what is under way in processes that are gone, and what the queue seems to have lost: of an occurrence in which
-   * nothing has moved for a while, whatever it was given. A queue that has not lost it drops it, or delivers it once too often.
+   * Queues again what is under way in processes that are gone, and what the queue seems to have lost: of an occurrence
+   * in which
+   * nothing has moved for a while, whatever it was given. A queue that has not lost it drops it, or delivers it once
+   * too often.
    * What waits of a run that was cancelled before its tick had ended waits for nobody.
    * @returns how many are queued again
    */
-  async recover(runs: readonly RunKey[], { goneForMs, stillForMs }: { readonly goneForMs: number; readonly stillForMs: number }): Promise<number> {
-    const values = [runs.map(({ jobName }) => jobName), runs.map(({ fireTime }) => fireTime.toISOString()), goneForMs, stillForMs];
+  async recover(
+    runs: readonly RunKey[],
+    { goneForMs, stillForMs }: { readonly goneForMs: number; readonly stillForMs: number },
+  ): Promise<number> {
+    const values = [
+      runs.map(({ jobName }) => jobName),
+      runs.map(({ fireTime }) => fireTime.toISOString()),
+      goneForMs,
+      stillForMs,
+    ];
     const [row] = await this.database.call<{ pages_recover_1: number }>('pages_recover_1', values);
     return row!.pages_recover_1;
   }
 
-  /** Of pages that are under way here, those that are somebody else's by now, and those whose occurrence is to be cancelled. */
+  /**
+   * Of pages that are under way here, those that are somebody else's by now, and those whose occurrence is to be
+   * cancelled.
+   */
   async stopped(pages: readonly PageInHand[], instanceId: string): Promise<StoppedPage[]> {
     if (pages.length === 0) return [];
     const { jobRuns, jobPages } = this.database.tables;
@@ -122,7 +139,13 @@ export class PageKeepingStore {
        where  page.page is null
        or     run.cancel_requested_at is not null
        or     run.status = 'cancelled'`,
-      [pages.map(({ jobName }) => jobName), pages.map(({ fireTime }) => fireTime.toISOString()), pages.map(({ page }) => page), pages.map(({ attempt }) => attempt), instanceId],
+      [
+        pages.map(({ jobName }) => jobName),
+        pages.map(({ fireTime }) => fireTime.toISOString()),
+        pages.map(({ page }) => page),
+        pages.map(({ attempt }) => attempt),
+        instanceId,
+      ],
     );
   }
 }
@@ -132,15 +155,22 @@ const AT_ONCE = 500;
 /** How often pages are looked for that are lost, in milliseconds. */
 const RECOVER_EVERY_MS = 60_000;
 
-/** A page is queued again this long after its process was last seen, in milliseconds: the queue itself is usually faster. */
+/**
+ * A page is queued again this long after its process was last seen, in milliseconds: the queue itself is usually
+ * faster.
+ */
 const GONE_FOR_MS = 120_000;
 
-/** What a queue was given is given once more when nothing of its occurrence has moved for this long, in milliseconds. */
+/**
+ * What a queue was given is given once more when nothing of its occurrence has moved for this long, in milliseconds.
+ */
 const STILL_FOR_MS = 600_000;
 
 /**
- * Does for pages what nobody in particular does: hands over what is due and was not handed over (after a failure, a replay, or a
- * crash in between), ends occurrences that are cancelled, tells handlers here that their page is no longer theirs, and finds what
+ * Does for pages what nobody in particular does: hands over what is due and was not handed over (after a failure, a
+ * replay, or a
+ * crash in between), ends occurrences that are cancelled, tells handlers here that their page is no longer theirs, and
+ * finds what
  * the queue has lost.
  */
 @Injectable()
@@ -161,7 +191,10 @@ export class PageKeeper {
     events: SchedulerEvents,
   ) {
     this.refused = new RefusedData(events);
-    this.loop = new Loop(() => this.keep(), { maxSleepMs: options.pollIntervalMs, ...loopListener(events, 'page keeper') });
+    this.loop = new Loop(() => this.keep(), {
+      maxSleepMs: options.pollIntervalMs,
+      ...loopListener(events, 'page keeper'),
+    });
     events.of('run.fannedOut').subscribe(() => this.wake());
   }
 
@@ -182,7 +215,9 @@ export class PageKeeper {
     this.loop.wakeWithin(millis);
   }
 
-  /** One pass: what fails in a step fails the pass, once the others are done. @returns milliseconds until a page is due */
+  /**
+   * One pass: what fails in a step fails the pass, once the others are done. @returns milliseconds until a page is due
+   */
   async keep(): Promise<number> {
     const jobNames = this.known.pageJobs();
     let sleep = Infinity;
@@ -211,7 +246,9 @@ export class PageKeeper {
 
   private async settle(runs: readonly RunKey[]): Promise<void> {
     for (const run of runs) {
-      const [ended] = await this.refused.takeApart('settle', [run], runId, async () => [await this.attempts.settle(run)]);
+      const [ended] = await this.refused.takeApart('settle', [run], runId, async () => [
+        await this.attempts.settle(run),
+      ]);
       if (ended) this.endings.ended(ended);
     }
   }
@@ -220,7 +257,11 @@ export class PageKeeper {
     const here = this.pages.list().filter((run) => !run.leaseLost && !run.ending);
     const inHand = here.map(({ owned }) => ({ ...owned, page: owned.page! }));
     for (const { jobName, fireTime, page, attempt, cancelled } of await this.store.stopped(inHand, this.instanceId)) {
-      const isIt = ({ owned }: InFlightRun) => owned.jobName === jobName && owned.fireTime.getTime() === fireTime.getTime() && owned.page === page && owned.attempt === attempt;
+      const isIt = ({ owned }: InFlightRun) =>
+        owned.jobName === jobName &&
+        owned.fireTime.getTime() === fireTime.getTime() &&
+        owned.page === page &&
+        owned.attempt === attempt;
       const run = here.find(isIt);
       if (!run) continue;
       if (cancelled === null) this.pages.lose(run, 'taken over');
@@ -230,5 +271,9 @@ export class PageKeeper {
 }
 
 function oneAfterTheOther(...steps: (() => Promise<void>)[]): Promise<void> {
-  return eachByItself(steps, () => false, (step) => step());
+  return eachByItself(
+    steps,
+    () => false,
+    (step) => step(),
+  );
 }

@@ -99,7 +99,10 @@ export class PageHandOver {
     private readonly store: PageStore,
   ) {}
 
-  /** @throws what is in the way of the queue at once; what the database refuses of a job once the others' have had their turn */
+  /**
+   * @throws what is in the way of the queue at once; what the database refuses of a job once the others' have had their
+   * turn
+   */
   async hand(tickets: readonly PageTicket[]): Promise<void> {
     const byJob = new Map<string, PageTicket[]>();
     for (const ticket of tickets) {
@@ -127,7 +130,10 @@ export class PageHandOver {
 async function inTime(work: Promise<void>): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new Error(`The page queue gave no answer for ${PATIENCE_MS / 1_000} s.`)), PATIENCE_MS);
+    timer = setTimeout(
+      () => reject(new Error(`The page queue gave no answer for ${PATIENCE_MS / 1_000} s.`)),
+      PATIENCE_MS,
+    );
     timer.unref();
   });
   await Promise.race([work, late]).finally(() => clearTimeout(timer));

@@ -27,7 +27,10 @@ export class PageWorkers {
     @Inject(SCHEDULER_OPTIONS) options: ResolvedSchedulerOptions,
     events: SchedulerEvents,
   ) {
-    this.loop = new Loop(() => this.take(), { maxSleepMs: options.pollIntervalMs, ...loopListener(events, 'page workers') });
+    this.loop = new Loop(() => this.take(), {
+      maxSleepMs: options.pollIntervalMs,
+      ...loopListener(events, 'page workers'),
+    });
   }
 
   /** A queue that is out of reach fails no start: it is tried again. */
@@ -40,7 +43,11 @@ export class PageWorkers {
     if (this.workers.length > 0 || this.stopping) return Infinity;
     const queue = await this.queues.open();
     if (this.stopping) return Infinity;
-    this.workers = this.known.pageJobs().map((jobName) => queue.work(jobName, (ticket) => this.executor.deliver(jobName, ticket), { concurrency: this.known.pageHandler(jobName)!.policies.concurrency }));
+    this.workers = this.known.pageJobs().map((jobName) =>
+      queue.work(jobName, (ticket) => this.executor.deliver(jobName, ticket), {
+        concurrency: this.known.pageHandler(jobName)!.policies.concurrency,
+      }),
+    );
     return Infinity;
   }
 

@@ -16,8 +16,10 @@ export interface PageDeclaration {
 
 /**
  * Makes a method of a provider or controller the handler of a job's pages: those that the job's tick publishes with
- * `FanOutService.publish`. It is called with a `CronRun` of the same occurrence, whose attempt is the page's, and the `Page`. On
- * every replica, for as many pages at a time as `concurrency` says. Otherwise it is as a method with `@DistributedCron`.
+ * `FanOutService.publish`. It is called with a `CronRun` of the same occurrence, whose attempt is the page's, and the
+ * `Page`. On
+ * every replica, for as many pages at a time as `concurrency` says. Otherwise it is as a method with
+ * `@DistributedCron`.
  *
  * @param jobName the job's name; its pages have one handler
  */
@@ -49,7 +51,10 @@ export class PageExplorer {
         const { policies, problems: wrong } = readPageOptions(options, job);
         problems.push(...wrong.map((problem) => `${declaredBy}: @DistributedCronPage("${jobName}"): ${problem}`));
         const other = found.get(jobName);
-        if (other) problems.push(`The pages of job "${jobName}" are declared by both ${other.declaredBy} and ${declaredBy}; a job has one handler for them.`);
+        if (other)
+          problems.push(
+            `The pages of job "${jobName}" are declared by both ${other.declaredBy} and ${declaredBy}; a job has one handler for them.`,
+          );
         const handler = { handler: this.create(method), policies, declaredBy };
         // What is still open of a former name is finished under it.
         for (const name of [jobName, ...job.previously]) found.set(name, handler);
@@ -65,6 +70,11 @@ export class PageExplorer {
 
 function unknownJob(declaredBy: string, jobName: unknown, known: readonly string[]): string {
   const nearest = nearestTo(String(jobName), known);
-  const there = nearest !== null ? `did you mean "${nearest}"?` : known.length > 0 ? `there are ${known.map((name) => `"${name}"`).join(', ')}.` : 'there is none.';
+  const there =
+    nearest !== null
+      ? `did you mean "${nearest}"?`
+      : known.length > 0
+        ? `there are ${known.map((name) => `"${name}"`).join(', ')}.`
+        : 'there is none.';
   return `${declaredBy}: @DistributedCronPage: there is no job "${String(jobName)}" among those declared with @DistributedCron; ${there}`;
 }

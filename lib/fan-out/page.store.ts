@@ -7,7 +7,11 @@ import { fenceOf, type WrittenEnd } from '../runs/job-run.store.js';
 import { type PageProgress, pageTicket, type PageTicket } from './page.js';
 
 /** Counts an occurrence's pages. */
-export async function pageProgress(query: Query, { jobPages }: Tables, { jobName, fireTime }: RunKey): Promise<PageProgress> {
+export async function pageProgress(
+  query: Query,
+  { jobPages }: Tables,
+  { jobName, fireTime }: RunKey,
+): Promise<PageProgress> {
   const [row] = await query<PageProgress>(
     `select count(*)::integer as total,
             count(*) filter (where status = 'done')::integer as done,
@@ -106,12 +110,16 @@ export class FanOutStore {
   constructor(private readonly database: SchedulerDatabase) {}
 
   /**
-   * Completes a run that may have pages. If it has, it needs no lease and no owner from now on: the last of them ends it, and when all
+   * Completes a run that may have pages. If it has, it needs no lease and no owner from now on: the last of them ends
+   * it, and when all
    * have ended already, this does. Without pages it is done.
    * @returns null when the run is no longer ours
    */
   async complete(run: OwnedRun): Promise<WrittenEnd | null> {
-    const [row] = await this.database.call<Omit<WrittenEnd, 'status'> & { status: WrittenEnd['status'] | null }>('run_fan_out_1', fenceOf(run));
+    const [row] = await this.database.call<Omit<WrittenEnd, 'status'> & { status: WrittenEnd['status'] | null }>(
+      'run_fan_out_1',
+      fenceOf(run),
+    );
     const { status, ...end } = row!;
     return status === null ? null : { status, ...end };
   }

@@ -35,7 +35,13 @@ export interface PageTicket extends PageKey {
 
 export function pageTicket({ jobName, fireTime, page }: PageKey, ticket: number): PageTicket {
   const parts = [jobName, fireTime.toISOString(), page, ticket];
-  return { id: createHash('sha256').update(JSON.stringify(parts)).digest('base64url'), jobName, fireTime, page, ticket };
+  return {
+    id: createHash('sha256').update(JSON.stringify(parts)).digest('base64url'),
+    jobName,
+    fireTime,
+    page,
+    ticket,
+  };
 }
 
 /** What `integer` holds in PostgreSQL. */
@@ -93,13 +99,25 @@ const MOST_ID = 200;
 export function readPage(given: unknown, place: number): PageReading {
   const { id = place, data } = isWhole(given) ? given : { data: given };
   const page = typeof id === 'number' && Number.isSafeInteger(id) ? String(id) : id;
-  if (!isPageId(page)) return { problem: `the id of page ${place} has to be a whole number, or a text of 1 to ${MOST_ID} characters without blanks around it` };
+  if (!isPageId(page))
+    return {
+      problem: `the id of page ${place} has to be a whole number, or a text of 1 to ${MOST_ID} characters without blanks around it`,
+    };
   const json = jsonOf(data);
-  return json === undefined ? { problem: `page ${page}: its data have to be JSON of at most 1 MB, without NUL` } : { page, data: json };
+  return json === undefined
+    ? { problem: `page ${page}: its data have to be JSON of at most 1 MB, without NUL` }
+    : { page, data: json };
 }
 
 export function isPageId(page: unknown): page is string {
-  return typeof page === 'string' && page !== '' && page === page.trim() && page.length <= 2 * MOST_ID && [...page].length <= MOST_ID && !/[\p{Cc}\p{Cs}]/u.test(page);
+  return (
+    typeof page === 'string' &&
+    page !== '' &&
+    page === page.trim() &&
+    page.length <= 2 * MOST_ID &&
+    [...page].length <= MOST_ID &&
+    !/[\p{Cc}\p{Cs}]/u.test(page)
+  );
 }
 
 function isWhole(given: unknown): given is { id?: unknown; data?: unknown } {
@@ -118,7 +136,10 @@ function jsonOf(data: unknown): string | null | undefined {
   }
 }
 
-/** Works one delivery of a page. It resolves when the delivery is dealt with, also when the page has failed, and when it was no ticket. */
+/**
+ * Works one delivery of a page. It resolves when the delivery is dealt with, also when the page has failed, and when it
+ * was no ticket.
+ */
 export type PageWork = (ticket: PageTicket) => Promise<void>;
 
 /** Takes deliveries of one job's pages in this process. */
@@ -140,7 +161,8 @@ export interface PageQueueContext {
 }
 
 /**
- * A queue that spreads pages over workers. It delivers each ticket at least once, and decides nothing: whether a page is done, is
+ * A queue that spreads pages over workers. It delivers each ticket at least once, and decides nothing: whether a page
+ * is done, is
  * tried again or dead, is in `job_pages`. So it may deliver too often, late and in any order.
  */
 export interface PageQueue {
@@ -149,7 +171,8 @@ export interface PageQueue {
   /** Keeps the tickets, all or with an error. One whose id waits already may be dropped; it is harmless twice. */
   enqueue(jobName: string, tickets: readonly PageTicket[]): Promise<void>;
   /**
-   * Delivers the tickets of a job, at most so many at a time here. What rejects, or whose process dies, is delivered again.
+   * Delivers the tickets of a job, at most so many at a time here. What rejects, or whose process dies, is delivered
+   * again.
    */
   work(jobName: string, work: PageWork, options: { readonly concurrency: number }): PageWorker;
   /** Lets go of all connections. What is in hand is delivered again, to whoever is left. */
@@ -164,7 +187,10 @@ export interface PageOptions {
   maxAttempts?: number;
   /** What a failed page waits for before its next attempt. @default the job's */
   backoff?: BackoffOptions;
-  /** How long a page may take: then its signal aborts with a `TimeoutError`, and the attempt has failed when its handler ends. @default none */
+  /**
+   * How long a page may take: then its signal aborts with a `TimeoutError`, and the attempt has failed when its handler
+   * ends. @default none
+   */
   timeout?: Duration;
 }
 
@@ -186,7 +212,10 @@ const PAGE_OPTIONS = {
 const CONCURRENCY = 5;
 
 /** @returns the policies, with all that is wrong with the options */
-export function readPageOptions(given: unknown, job: JobDefinition): { readonly policies: PagePolicies; readonly problems: readonly string[] } {
+export function readPageOptions(
+  given: unknown,
+  job: JobDefinition,
+): { readonly policies: PagePolicies; readonly problems: readonly string[] } {
   const { values, problems } = readObject(given, PAGE_OPTIONS);
   const { concurrency = CONCURRENCY, maxAttempts = job.maxAttempts, backoff = job.backoff, timeout = null } = values;
   return { policies: Object.freeze({ concurrency, maxAttempts, backoff, timeoutMs: timeout }), problems };

@@ -26,7 +26,12 @@ export class DecoratedMethods {
 
   /** False while Nest is still making instances: what is found then could not be called. */
   areMade(key: string): boolean {
-    return this.find(key).every(({ wrapper }) => wrapper.isTransient || !wrapper.isDependencyTreeStatic() || wrapper.getInstanceByContextId(STATIC_CONTEXT).isResolved);
+    return this.find(key).every(
+      ({ wrapper }) =>
+        wrapper.isTransient ||
+        !wrapper.isDependencyTreeStatic() ||
+        wrapper.getInstanceByContextId(STATIC_CONTEXT).isResolved,
+    );
   }
 
   /**
@@ -41,13 +46,20 @@ export class DecoratedMethods {
       if (!prototype || seen.has(prototype)) return [];
       seen.add(prototype);
       markDiscovered(this.modules, prototype);
-      return decoratedMethods<Declaration>(prototype, key).map((found) => ({ wrapper, className: prototype.constructor.name, prototype, ...found }));
+      return decoratedMethods<Declaration>(prototype, key).map((found) => ({
+        wrapper,
+        className: prototype.constructor.name,
+        prototype,
+        ...found,
+      }));
     });
   }
 }
 
 /** Of thousands of methods only a few can be one another's: those whose declarations stand in one place. */
-export function bySharedDeclarations<Declaration>(methods: readonly DecoratedMethod<Declaration>[]): Map<readonly Declaration[], DecoratedMethod<Declaration>[]> {
+export function bySharedDeclarations<Declaration>(
+  methods: readonly DecoratedMethod<Declaration>[],
+): Map<readonly Declaration[], DecoratedMethod<Declaration>[]> {
   const shared = new Map<readonly Declaration[], DecoratedMethod<Declaration>[]>();
   for (const method of methods) {
     const others = shared.get(method.declarations);
@@ -65,19 +77,28 @@ export function inherits(method: DecoratedMethod<unknown>, other: DecoratedMetho
 /** To call a generator runs nothing of it: its run would be done at once. */
 export function problemsOfGenerator({ className, methodName, prototype }: DecoratedMethod<unknown>): string[] {
   if (!isGeneratorFunction((prototype as Record<string, unknown>)[methodName])) return [];
-  return [`${className}.${methodName}: it is a generator (function*), which runs nothing when it is called: make it a plain or async method, and iterate inside it.`];
+  return [
+    `${className}.${methodName}: it is a generator (function*), which runs nothing when it is called: make it a plain or async method, and iterate inside it.`,
+  ];
 }
 
-/** A scoped provider has no instance before its first request, so its class is asked; a factory's product has only itself. */
+/**
+ * A scoped provider has no instance before its first request, so its class is asked; a factory's product has only
+ * itself.
+ */
 function prototypeOf(wrapper: InstanceWrapper): object | null {
   if (wrapper.isAlias) return null;
-  if (!wrapper.isNotMetatype && typeof wrapper.metatype === 'function') return (wrapper.metatype.prototype as object | undefined) ?? null;
+  if (!wrapper.isNotMetatype && typeof wrapper.metatype === 'function')
+    return (wrapper.metatype.prototype as object | undefined) ?? null;
   const instance = wrapper.instance as unknown;
   return typeof instance === 'object' && instance !== null ? (Object.getPrototypeOf(instance) as object | null) : null;
 }
 
 /** Own and inherited. */
-function decoratedMethods<Declaration>(prototype: object, key: string): Pick<DecoratedMethod<Declaration>, 'methodName' | 'declarations'>[] {
+function decoratedMethods<Declaration>(
+  prototype: object,
+  key: string,
+): Pick<DecoratedMethod<Declaration>, 'methodName' | 'declarations'>[] {
   const classes = lineOf(prototype);
   const methodNames = new Set(classes.flatMap((one) => Object.getOwnPropertyNames(one)));
   return [...methodNames].flatMap((methodName) => {
@@ -91,6 +112,11 @@ function decoratedMethods<Declaration>(prototype: object, key: string): Pick<Dec
 /** The prototypes of a class and of all it extends, nearest first. */
 function lineOf(prototype: object): object[] {
   const line: object[] = [];
-  for (let at: object | null = prototype; at && at !== Object.prototype; at = Object.getPrototypeOf(at) as object | null) line.push(at);
+  for (
+    let at: object | null = prototype;
+    at && at !== Object.prototype;
+    at = Object.getPrototypeOf(at) as object | null
+  )
+    line.push(at);
   return line;
 }

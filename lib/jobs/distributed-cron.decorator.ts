@@ -14,7 +14,8 @@ export interface CronDeclaration {
  * Makes a method of a provider or controller a job: it runs once for each fire time of the expression, on whichever
  * replica claims it. It gets a `CronRun`. May stand several times on one method, each with a name of its own.
  *
- * The declaration belongs to the class and the method's name, so that it survives other decorators that wrap the method;
+ * The declaration belongs to the class and the method's name, so that it survives other decorators that wrap the
+ * method;
  * a subclass inherits it, also when it overrides the method, and replaces it by decorating again.
  *
  * What a request-scoped `useFactory` returns has no class before a run and is not found; give Nest the class.
@@ -42,7 +43,8 @@ export function DistributedCronHandler(name: string): MethodDecorator {
 export function declaring(decorator: string, key: string, declaration: unknown): MethodDecorator {
   return (target, methodName, descriptor) => {
     if (typeof target === 'function') throw new InvalidDecorationError(decorator, target.name, methodName, 'is static');
-    if (typeof methodName === 'symbol') throw new InvalidDecorationError(decorator, target.constructor.name, methodName, 'is named by a symbol');
+    if (typeof methodName === 'symbol')
+      throw new InvalidDecorationError(decorator, target.constructor.name, methodName, 'is named by a symbol');
     if (typeof descriptor?.value !== 'function') {
       throw new InvalidDecorationError(decorator, target.constructor.name, methodName, 'is not a method');
     }
@@ -54,7 +56,10 @@ export function declaring(decorator: string, key: string, declaration: unknown):
   };
 }
 
-/** What the methods of a class itself declare under a key. One map for the class: one for each method takes more than its declaration. */
+/**
+ * What the methods of a class itself declare under a key. One map for the class: one for each method takes more than
+ * its declaration.
+ */
 export function declarationsOn(prototype: object, key: string): Map<string, unknown[]> | undefined {
   return Reflect.getOwnMetadata(key, prototype) as Map<string, unknown[]> | undefined;
 }

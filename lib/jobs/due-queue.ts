@@ -6,7 +6,8 @@ interface Entry<Key> {
 }
 
 /**
- * Keys in the order of the instants they are due: a binary heap that knows where each key stands, so that any of them can
+ * Keys in the order of the instants they are due: a binary heap that knows where each key stands, so that any of them
+ * can
  * be moved or taken out. To look at what is due costs as much as is due, however many others there are.
  */
 export class DueQueue<Key> {
@@ -44,14 +45,25 @@ export class DueQueue<Key> {
   /** What is due at an instant, the earliest first. */
   due(now: number): Key[] {
     const due: Entry<Key>[] = [];
-    this.walk(now, (entry) => due.push(entry), () => {});
+    this.walk(
+      now,
+      (entry) => due.push(entry),
+      () => {},
+    );
     return due.sort((a, b) => a.at - b.at).map(({ key }) => key);
   }
 
-  /** The earliest instant after `now` at which a key is due; Infinity when there is none. Costs as much as is due until then. */
+  /**
+   * The earliest instant after `now` at which a key is due; Infinity when there is none. Costs as much as is due until
+   * then.
+   */
   nextAfter(now: number): number {
     let earliest = Infinity;
-    this.walk(now, () => {}, ({ at }) => (earliest = Math.min(earliest, at)));
+    this.walk(
+      now,
+      () => {},
+      ({ at }) => (earliest = Math.min(earliest, at)),
+    );
     return earliest;
   }
 
@@ -73,7 +85,11 @@ export class DueQueue<Key> {
   /** Moves an entry up while it is earlier than its parent, or down while it is later than a child. */
   private settle(entry: Entry<Key>): void {
     let index = entry.index;
-    for (let parent = this.heap[(index - 1) >> 1]; index > 0 && parent!.at > entry.at; parent = this.heap[(index - 1) >> 1]) {
+    for (
+      let parent = this.heap[(index - 1) >> 1];
+      index > 0 && parent!.at > entry.at;
+      parent = this.heap[(index - 1) >> 1]
+    ) {
       const above = parent!.index;
       this.place(parent!, index);
       index = above;

@@ -13,7 +13,10 @@ import { type Declarations, KnownJobs, type RegisteredJob } from './known-jobs.j
 import type { StoredJob } from './stored-job.js';
 import { Timelines } from './timelines.js';
 
-/** What this instance makes of the jobs as the database has them: what it knows, what it schedules, and what it tells about it. */
+/**
+ * What this instance makes of the jobs as the database has them: what it knows, what it schedules, and what it tells
+ * about it.
+ */
 @Injectable()
 export class FollowedSchedules {
   /** Jobs that have another schedule, or another name, than the code here declares. */
@@ -39,8 +42,10 @@ export class FollowedSchedules {
   /** The start is over: tells what holds against the code here, or back, and from now on every change. */
   started(): void {
     for (const stored of this.contested.values()) this.tell('job.contested', stored);
-    for (const stored of this.taken.values()) if (isOverridden(stored) && this.known.declaredJob(stored.name)) this.tell('job.overridden', stored);
-    for (const { name, held } of this.taken.values()) if (held && this.timelines.get(name)) this.events.emit({ type: 'job.held', jobName: name, ...held });
+    for (const stored of this.taken.values())
+      if (isOverridden(stored) && this.known.declaredJob(stored.name)) this.tell('job.overridden', stored);
+    for (const { name, held } of this.taken.values())
+      if (held && this.timelines.get(name)) this.events.emit({ type: 'job.held', jobName: name, ...held });
     this.starting = false;
   }
 
@@ -66,14 +71,16 @@ export class FollowedSchedules {
     this.contests++;
     const before = this.contested.get(name);
     const declared = this.known.declaredJob(name);
-    if (declared && !stored.runTime && !isAsDeclared(stored, declared) && !isOverridden(stored)) this.contested.set(name, stored);
+    if (declared && !stored.runTime && !isAsDeclared(stored, declared) && !isOverridden(stored))
+      this.contested.set(name, stored);
     else this.contested.delete(name);
     const followed = followedJob(stored, declared, this.known.declared.handlers, this.options);
     if (followed.kind === 'scheduled') return this.schedule(followed.job, stored, before);
     const scheduled = this.timelines.delete(name);
     if (followed.kind === 'waiting') this.known.put(followed.job);
     else if (!declared) this.known.drop(name);
-    if (followed.kind === 'unreadable') this.events.emit({ type: 'job.unreadable', jobName: name, problem: followed.problem });
+    if (followed.kind === 'unreadable')
+      this.events.emit({ type: 'job.unreadable', jobName: name, problem: followed.problem });
     else if (scheduled) this.events.emit({ type: 'job.unscheduled', jobName: name });
   }
 
@@ -84,7 +91,14 @@ export class FollowedSchedules {
     const was = before === undefined || before === schedule ? null : before;
     this.known.put(job);
     this.timelines.set(new JobTimeline(job.definition, stored.decidedUntil));
-    if (!this.starting || was !== null) this.events.emit({ type: 'job.scheduled', jobName: stored.name, schedule, was, updated: last !== undefined && was === null });
+    if (!this.starting || was !== null)
+      this.events.emit({
+        type: 'job.scheduled',
+        jobName: stored.name,
+        schedule,
+        was,
+        updated: last !== undefined && was === null,
+      });
   }
 
   private tell(type: 'job.contested' | 'job.overridden', stored: StoredJob): void {
@@ -154,7 +168,11 @@ export function followedJob(
     const found = handlers.get(stored.runTime.handler);
     if (!found || stored.yieldsTo !== null) return { kind: 'none' };
     const { name, cron, timeZone, runTime } = stored;
-    const definition = storedDefinition({ name, cron, options: { ...runTime.options, timeZone }, data: runTime.data }, found.declaredBy, jobDefaults);
+    const definition = storedDefinition(
+      { name, cron, options: { ...runTime.options, timeZone }, data: runTime.data },
+      found.declaredBy,
+      jobDefaults,
+    );
     const [problem] = problemsOfRetention(definition, retentionMs);
     if (problem !== undefined) return { kind: 'unreadable', problem };
     return { kind: 'scheduled', job: { definition, handler: found.handler } };
@@ -176,5 +194,10 @@ function followDeclared(stored: StoredJob, declared: RegisteredJob): Followed {
 /** True when the job has the name and the schedule that this instance's code declares. */
 export function isAsDeclared(stored: StoredJob, { definition: { schedule } }: RegisteredJob): boolean {
   const { cron, timeZone, calendar, yieldsTo } = stored;
-  return yieldsTo === null && cron === schedule.expression && timeZone === schedule.timeZone && calendar === schedule.calendar;
+  return (
+    yieldsTo === null &&
+    cron === schedule.expression &&
+    timeZone === schedule.timeZone &&
+    calendar === schedule.calendar
+  );
 }

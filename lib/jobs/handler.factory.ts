@@ -22,7 +22,9 @@ const NEST_ROUTE_ARGUMENTS = '__routeArguments__';
 
 /** What a handler gets: where in its parameters, and under which of Nest's keys. */
 export interface HandlerParameter {
-  /** Not one of Nest's own parameter types, so that pipes see a `custom` parameter, which `ValidationPipe` leaves alone. */
+  /**
+   * Not one of Nest's own parameter types, so that pipes see a `custom` parameter, which `ValidationPipe` leaves alone.
+   */
   readonly key: string;
   readonly index: number;
 }
@@ -34,14 +36,24 @@ export const RUN_PARAMETER: HandlerParameter = { key: '99:0', index: 0 };
 export const PAGE_PARAMETER: HandlerParameter = { key: '99:1', index: 1 };
 
 /**
- * Nest applies guards, pipes and interceptors by the parameters it knows of: the run is the first, unless a custom decorator took its
+ * Nest applies guards, pipes and interceptors by the parameters it knows of: the run is the first, unless a custom
+ * decorator took its
  * place. It is told for as long as it binds the method, and no longer: for thousands of jobs it would be megabytes.
  */
-export function withArguments<Result>(instance: object, methodName: string, parameters: readonly HandlerParameter[], work: () => Result): Result {
+export function withArguments<Result>(
+  instance: object,
+  methodName: string,
+  parameters: readonly HandlerParameter[],
+  work: () => Result,
+): Result {
   const { constructor } = instance;
-  const custom = Reflect.getMetadata(NEST_ROUTE_ARGUMENTS, constructor, methodName) as Record<string, { index: number }> | undefined;
+  const custom = Reflect.getMetadata(NEST_ROUTE_ARGUMENTS, constructor, methodName) as
+    | Record<string, { index: number }>
+    | undefined;
   const taken = new Set(Object.values(custom ?? {}).map(({ index }) => index));
-  const own = parameters.filter(({ index }) => !taken.has(index)).map(({ key, index }) => [key, { index, data: index, pipes: [] }] as const);
+  const own = parameters
+    .filter(({ index }) => !taken.has(index))
+    .map(({ key, index }) => [key, { index, data: index, pipes: [] }] as const);
   Reflect.defineMetadata(CRON_ARGUMENTS_METADATA, { ...custom, ...Object.fromEntries(own) }, constructor, methodName);
   try {
     return work();
@@ -64,7 +76,9 @@ export class HandlerContexts {
     this.container = (contexts as unknown as { container: NestContainer }).container;
   }
 
-  /** The creator for handlers of this instance's class, and of no other: NestJS 11 tells classes apart by their name. */
+  /**
+   * The creator for handlers of this instance's class, and of no other: NestJS 11 tells classes apart by their name.
+   */
   for(instance: object): ExternalContextCreator {
     const prototype = Object.getPrototypeOf(instance) as object;
     let creator = this.creators.get(prototype);
@@ -124,7 +138,9 @@ export type CronContextType = 'cron';
 
 const RUN = [RUN_PARAMETER];
 
-const RUN_AS_PARAMETER = { exchangeKeyForValue: (_type: number, data: unknown, args: unknown[]) => args[typeof data === 'number' ? data : 0] };
+const RUN_AS_PARAMETER = {
+  exchangeKeyForValue: (_type: number, data: unknown, args: unknown[]) => args[typeof data === 'number' ? data : 0],
+};
 
 /** Binds methods as Nest binds its own handlers: with their guards, pipes, interceptors and filters, in their scope. */
 @Injectable()
@@ -137,7 +153,8 @@ export class HandlerFactory {
   ) {}
 
   create(wrapper: InstanceWrapper, methodName: string, parameters: readonly HandlerParameter[] = RUN): Handler {
-    if (wrapper.isDependencyTreeStatic() && !wrapper.isTransient) return this.boundWhenNeeded(wrapper.instance, methodName, parameters);
+    if (wrapper.isDependencyTreeStatic() && !wrapper.isTransient)
+      return this.boundWhenNeeded(wrapper.instance, methodName, parameters);
     return async (run, page) => {
       const contextId = ContextIdFactory.create();
       this.nest.registerRequestProvider(run, contextId);
@@ -146,7 +163,10 @@ export class HandlerFactory {
     };
   }
 
-  /** What Nest wraps around a method takes kilobytes, and most jobs run once a day: between its runs it may be collected. */
+  /**
+   * What Nest wraps around a method takes kilobytes, and most jobs run once a day: between its runs it may be
+   * collected.
+   */
   private boundWhenNeeded(instance: object, methodName: string, parameters: readonly HandlerParameter[]): Handler {
     let bound: WeakRef<Handler> | null = null;
     return (run, page) => {
@@ -163,23 +183,37 @@ export class HandlerFactory {
   private resolve(wrapper: InstanceWrapper, contextId: ContextId): Promise<object> {
     const host = wrapper.host!;
     const collection = host.controllers.get(wrapper.token as Type) === wrapper ? host.controllers : host.providers;
-    return this.injector.loadPerContext(wrapper.instance, host, collection as Map<Type, InstanceWrapper>, contextId, wrapper);
+    return this.injector.loadPerContext(
+      wrapper.instance,
+      host,
+      collection as Map<Type, InstanceWrapper>,
+      contextId,
+      wrapper,
+    );
   }
 
-  private bind(instance: object, methodName: string, parameters: readonly HandlerParameter[], contextId?: ContextId, inquirerId?: string): Handler {
+  private bind(
+    instance: object,
+    methodName: string,
+    parameters: readonly HandlerParameter[],
+    contextId?: ContextId,
+    inquirerId?: string,
+  ): Handler {
     const method = (instance as Record<string, (...args: unknown[]) => unknown>)[methodName]!;
     const handler: Handler = withArguments(instance, methodName, parameters, () =>
-      this.contexts.for(instance).create<Record<string, never>, CronContextType>(
-        instance,
-        method,
-        methodName,
-        CRON_ARGUMENTS_METADATA,
-        RUN_AS_PARAMETER,
-        contextId,
-        inquirerId,
-        { guards: true, interceptors: true, filters: true },
-        'cron',
-      ),
+      this.contexts
+        .for(instance)
+        .create<Record<string, never>, CronContextType>(
+          instance,
+          method,
+          methodName,
+          CRON_ARGUMENTS_METADATA,
+          RUN_AS_PARAMETER,
+          contextId,
+          inquirerId,
+          { guards: true, interceptors: true, filters: true },
+          'cron',
+        ),
     );
     return async (run, page) => {
       const returned = await handler(run, page);

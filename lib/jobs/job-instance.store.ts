@@ -20,7 +20,10 @@ export interface Presence {
 
 /** See `JobInstance.declares`. */
 export function declaredNumber({ jobs, handlers }: Presence): number {
-  return numberOfNames(jobs.map(({ name }) => name), handlers);
+  return numberOfNames(
+    jobs.map(({ name }) => name),
+    handlers,
+  );
 }
 
 /** As functions of the database take it. */
@@ -49,7 +52,6 @@ export interface UnregisteredJob {
   readonly handler: string | null;
 }
 
-
 /** Says that this process is there and what it declares, and that it goes. */
 export class JobInstanceStore {
   private readonly query: Query;
@@ -63,10 +65,15 @@ export class JobInstanceStore {
     await this.database.call('job_instance_announce_1', presenceValues(presence));
   }
 
-  /** The process takes no more part: nobody has to wait until it is taken for gone, and the others look at once whose its jobs are. */
+  /**
+   * The process takes no more part: nobody has to wait until it is taken for gone, and the others look at once whose
+   * its jobs are.
+   */
   async leave(instanceId: string): Promise<void> {
     const { tables } = this.database;
-    await this.query(`delete from ${tables.jobInstances} where id = $1 returning ${wakingUp(tables, 'jobs')}`, [instanceId]);
+    await this.query(`delete from ${tables.jobInstances} where id = $1 returning ${wakingUp(tables, 'jobs')}`, [
+      instanceId,
+    ]);
   }
 
   /** The handlers that live instances have for jobs made at run time. */
@@ -81,11 +88,15 @@ export class JobInstanceStore {
   }
 
   /**
-   * The jobs that no live instance declares any more, nor is about to take over under another name; also those made at run
+   * The jobs that no live instance declares any more, nor is about to take over under another name; also those made at
+   * run
    * time whose `handler` nobody has. They are not run.
    */
   async unregistered(): Promise<UnregisteredJob[]> {
-    const rows = await this.database.call<{ name: string; cron: string; time_zone: string; handler: string | null }>('job_schedule_unregistered_1', []);
+    const rows = await this.database.call<{ name: string; cron: string; time_zone: string; handler: string | null }>(
+      'job_schedule_unregistered_1',
+      [],
+    );
     return rows.map(({ name, cron, time_zone: timeZone, handler }) => ({ name, cron, timeZone, handler }));
   }
 }
@@ -101,7 +112,10 @@ export interface InstanceFacts {
 /** Another live instance. */
 export interface OtherInstance extends Omit<InstanceFacts, 'icu'> {
   readonly id: string;
-  /** Of those that were asked for, the jobs and handlers that it declares; none where it is of the same application, or of an unknown one. */
+  /**
+   * Of those that were asked for, the jobs and handlers that it declares; none where it is of the same application, or
+   * of an unknown one.
+   */
   readonly jobs: readonly string[];
   readonly handlers: readonly string[];
 }
@@ -118,7 +132,11 @@ export class InstanceFactsStore {
    * Says of this instance what is true of it, and asks for all other live ones.
    * @param jobs names that must not be another application's, as those of `handlers`
    */
-  async exchange(instanceId: string, facts: InstanceFacts, { jobs, handlers }: Pick<OtherInstance, 'jobs' | 'handlers'>): Promise<OtherInstance[]> {
+  async exchange(
+    instanceId: string,
+    facts: InstanceFacts,
+    { jobs, handlers }: Pick<OtherInstance, 'jobs' | 'handlers'>,
+  ): Promise<OtherInstance[]> {
     const { jobInstances } = this.database.tables;
     return this.query(
       `with me as (
@@ -146,6 +164,9 @@ export class InstanceFactsStore {
 
 /** A number for all that an instance can run: the same for the same names, in any order, and hardly ever for others. */
 export function numberOfNames(jobNames: readonly string[], handlers: readonly string[]): number {
-  const hashes = [...jobNames.map((name) => textHash(`job ${name}`)), ...handlers.map((name) => textHash(`handler ${name}`))];
+  const hashes = [
+    ...jobNames.map((name) => textHash(`job ${name}`)),
+    ...handlers.map((name) => textHash(`handler ${name}`)),
+  ];
   return hashes.reduce((sum, hash) => (sum ^ hash) >>> 0, 0);
 }

@@ -39,7 +39,10 @@ export class JobSchedule {
   @Column('jsonb', { nullable: true })
   data!: unknown;
 
-  /** Dates that are left out, and the first and last instant; see `startAt`, `endAt` and `exclude`. Part of the schedule. */
+  /**
+   * Dates that are left out, and the first and last instant; see `startAt`, `endAt` and `exclude`. Part of the
+   * schedule.
+   */
   @Column('text', { nullable: true })
   calendar!: string | null;
 

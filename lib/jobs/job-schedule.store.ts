@@ -28,8 +28,10 @@ export class JobScheduleStore {
   }
 
   /**
-   * Writes the declarations. A new job has no past, unless it has a former name. Nor has one whose name was given up for
-   * another that is declared beside it: it is a job of its own. The expression and the zone of a job that is there already
+   * Writes the declarations. A new job has no past, unless it has a former name. Nor has one whose name was given up
+   * for
+   * another that is declared beside it: it is a job of its own. The expression and the zone of a job that is there
+   * already
    * stay as they are: see `TakeOverStore`. So does what an operator set.
    * @param presence null for an instance that takes no part
    * @returns the declared jobs and those made at run time, as they are stored
@@ -61,7 +63,12 @@ export class JobScheduleStore {
     const { now, server } = rows[0]!;
     const seenOn = { server, lost };
     this.trusted ??= seenOn;
-    return { seenOn, databaseNow: now, othersMayBeBack: written!.job_schedule_declare_1, jobs: rows.flatMap((row) => (isThere(row) ? [storedJob(row)] : [])) };
+    return {
+      seenOn,
+      databaseNow: now,
+      othersMayBeBack: written!.job_schedule_declare_1,
+      jobs: rows.flatMap((row) => (isThere(row) ? [storedJob(row)] : [])),
+    };
   }
 
   /**
@@ -70,7 +77,12 @@ export class JobScheduleStore {
    * @param doubtful jobs to be looked at whatever their revision: a person may have changed their rows
    * @param flags those that are asked for
    */
-  async lookIn(presence: Presence, seen: number, doubtful: readonly string[] = [], flags: readonly string[] = []): Promise<SeenChanges> {
+  async lookIn(
+    presence: Presence,
+    seen: number,
+    doubtful: readonly string[] = [],
+    flags: readonly string[] = [],
+  ): Promise<SeenChanges> {
     const { jobSchedule, jobInstances, jobBackfills } = this.database.tables;
     const lost = lostConnections(this.database.coordination);
     const trusted = this.trustedServer;
@@ -133,9 +145,11 @@ export class JobScheduleStore {
   }
 
   /**
-   * Remembers how far jobs are decided, in one statement; never backwards, never for an expression that was replaced, and never on a
+   * Remembers how far jobs are decided, in one statement; never backwards, never for an expression that was replaced,
+   * and never on a
    * server that may lack the rows.
-   * The rows are locked in the order of the names, as everywhere: left to itself, the update takes them in the order its
+   * The rows are locked in the order of the names, as everywhere: left to itself, the update takes them in the order
+   * its
    * plan finds them, and two replicas, or one that starts, would wait for each other.
    */
   async remember(watermarks: readonly Watermark[]): Promise<void> {
@@ -187,15 +201,18 @@ function isThere(row: Partial<StoredJobRow>): row is StoredJobRow {
 /** What a start finds. */
 export interface SeenAtStart extends SeenSchedules {
   /**
-   * The database was away until just now, and there are instances that were not heard of since: they may be about to come
+   * The database was away until just now, and there are instances that were not heard of since: they may be about to
+   * come
    * back. At any other time such an instance is gone.
    */
   readonly othersMayBeBack: boolean;
 }
 
 /**
- * Which server answered, and how many connections had been lost before it was asked. What was said before may be gone from
- * another server, and from one that was restarted: a standby that was promoted lacks what it had not been sent, and a server that
+ * Which server answered, and how many connections had been lost before it was asked. What was said before may be gone
+ * from
+ * another server, and from one that was restarted: a standby that was promoted lacks what it had not been sent, and a
+ * server that
  * crashed what was not on its disk (`synchronous_commit`).
  */
 export interface ServerSeen {
@@ -212,7 +229,10 @@ export interface SeenSchedules {
 
 /** What an instance finds when it looks in. */
 export interface SeenChanges extends SeenSchedules, AskedToStop {
-  /** The server is not surely the one that was trusted last: the jobs are all there are, and what was decided may not be any more. */
+  /**
+   * The server is not surely the one that was trusted last: the jobs are all there are, and what was decided may not be
+   * any more.
+   */
   readonly isOther: boolean;
   /** False: it was taken for gone, and has to announce itself again. */
   readonly present: boolean;

@@ -53,7 +53,10 @@ export class JobTimeline {
   /** What is due and undecided, oldest first. */
   due(now: number): Candidate[] {
     const due: Candidate[] = [];
-    for (let next = this.isDue(now) ? this.candidate(0) : null; next && next.startsAt <= now && due.length < MOST_AT_ONCE; ) {
+    for (
+      let next = this.isDue(now) ? this.candidate(0) : null;
+      next && next.startsAt <= now && due.length < MOST_AT_ONCE;
+    ) {
       due.push(next);
       // Date arithmetic before the claim delays the start: where nothing else can be due, it is not done.
       next = next.fireTime + SHORTEST_GAP_MS <= now ? this.candidate(due.length) : null;

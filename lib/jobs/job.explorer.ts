@@ -9,7 +9,13 @@ import { resolveJob } from '../options/resolve-job.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { problemsOfRetention } from '../options/retention.js';
 import { CRON_METADATA, HANDLER_METADATA, PAGE_METADATA, SCHEDULER_OPTIONS } from '../options/tokens.js';
-import { bySharedDeclarations, type DecoratedMethod, DecoratedMethods, inherits, problemsOfGenerator } from './decorated-methods.js';
+import {
+  bySharedDeclarations,
+  type DecoratedMethod,
+  DecoratedMethods,
+  inherits,
+  problemsOfGenerator,
+} from './decorated-methods.js';
 import type { CronDeclaration } from './distributed-cron.decorator.js';
 import { HandlerFactory } from './handler.factory.js';
 import type { Declarations, RegisteredJob, RunTimeHandler } from './known-jobs.js';
@@ -40,7 +46,13 @@ export class JobExplorer {
     const handlers = this.runTimeHandlers(problems);
     const pages = this.pages.explore(jobs, problems);
     problems.push(...problemsOfFormerNames(jobs), ...problemsOfGroups(jobs.map(({ definition }) => definition)));
-    if (this.options.strict) problems.push(...implicitJobs(jobs).map(({ declaredBy, name, implicit }) => `${declaredBy}: job "${name}" leaves ${implicit.join(', ')} implicit, and strict is on: say it.`));
+    if (this.options.strict)
+      problems.push(
+        ...implicitJobs(jobs).map(
+          ({ declaredBy, name, implicit }) =>
+            `${declaredBy}: job "${name}" leaves ${implicit.join(', ')} implicit, and strict is on: say it.`,
+        ),
+      );
     if (problems.length > 0) throw new InvalidJobsError(problems);
     return { jobs, handlers, pages };
   }
@@ -75,7 +87,13 @@ export class JobExplorer {
     const place = placeOf(method);
     return method.declarations.flatMap(({ expression, options }) => {
       try {
-        const job = resolveJob({ expression, options, defaultName: place, declaredBy: place, defaults: this.options.jobDefaults });
+        const job = resolveJob({
+          expression,
+          options,
+          defaultName: place,
+          declaredBy: place,
+          defaults: this.options.jobDefaults,
+        });
         problems.push(...problemsOfRetention(job, this.options.retentionMs));
         return [job];
       } catch (error) {
@@ -98,7 +116,10 @@ export class JobExplorer {
           continue;
         }
         const name = reading.value;
-        if (handlers.has(name)) problems.push(`Handler "${name}" is declared by both ${handlers.get(name)!.declaredBy} and ${declaredBy}; names must be unique.`);
+        if (handlers.has(name))
+          problems.push(
+            `Handler "${name}" is declared by both ${handlers.get(name)!.declaredBy} and ${declaredBy}; names must be unique.`,
+          );
         else handlers.set(name, { handler: this.handlers.create(method.wrapper, method.methodName), declaredBy });
       }
     }
@@ -120,8 +141,11 @@ function problemsOfFormerNames(jobs: readonly RegisteredJob[]): string[] {
       const still = declared.get(former);
       const heir = heirs.get(former);
       heirs.set(former, name);
-      if (heir !== undefined) return [`${declaredBy}: job "${name}": previously: "${former}" goes on as job "${heir}" already.`];
-      return still ? [`${declaredBy}: job "${name}": previously: "${former}" is still declared, by ${still.declaredBy}.`] : [];
+      if (heir !== undefined)
+        return [`${declaredBy}: job "${name}": previously: "${former}" goes on as job "${heir}" already.`];
+      return still
+        ? [`${declaredBy}: job "${name}": previously: "${former}" is still declared, by ${still.declaredBy}.`]
+        : [];
     }),
   );
 }
@@ -159,6 +183,8 @@ export function problemsOfGroups(jobs: readonly JobDefinition[]): string[] {
     if (!other) first.set(group.name, job);
     const limit = other?.concurrencyGroup?.limit ?? group.limit;
     if (limit === group.limit) return [];
-    return [`${declaredBy}: job "${name}": concurrencyGroup "${group.name}" has limit ${group.limit} here, and ${limit} for job "${other!.name}" (${other!.declaredBy}): give all its jobs the same.`];
+    return [
+      `${declaredBy}: job "${name}": concurrencyGroup "${group.name}" has limit ${group.limit} here, and ${limit} for job "${other!.name}" (${other!.declaredBy}): give all its jobs the same.`,
+    ];
   });
 }

@@ -14,8 +14,10 @@ import { type Found, RunTimeJobStore } from './run-time-job.store.js';
 const FOLLOW_WITHIN_MS = 2_000;
 
 /**
- * The jobs of this instance, and jobs made at run time: added, changed or removed on any replica, followed by all within
- * one `pollInterval`, and by the one where that is asked for before the call resolves. A replica without the handler leaves
+ * The jobs of this instance, and jobs made at run time: added, changed or removed on any replica, followed by all
+ * within
+ * one `pollInterval`, and by the one where that is asked for before the call resolves. A replica without the handler
+ * leaves
  * such a job alone.
  */
 @Injectable()
@@ -31,7 +33,9 @@ export class JobRegistry {
     private readonly events: SchedulerEvents,
     @Inject(SCHEDULER_OPTIONS) private readonly options: ResolvedSchedulerOptions,
   ) {
-    events.of('scheduler.started', 'scheduler.stopping').subscribe(({ type }) => (this.takesPart = type === 'scheduler.started'));
+    events
+      .of('scheduler.started', 'scheduler.stopping')
+      .subscribe(({ type }) => (this.takesPart = type === 'scheduler.started'));
   }
 
   /** The job of that name, or undefined when this instance can't run it. */
@@ -67,7 +71,8 @@ export class JobRegistry {
   }
 
   /**
-   * Changes a job that was made at run time; what is not given stays. What is decided stays decided: another expression or
+   * Changes a job that was made at run time; what is not given stays. What is decided stays decided: another expression
+   * or
    * zone holds from now on.
    * @throws InvalidOptionsError as `add`, UnknownJobError when there is none of that name that was made at run time
    */
@@ -77,7 +82,10 @@ export class JobRegistry {
     await this.following(name, async () => {
       let handler = '';
       const found = await this.store.update(name, ({ cron, timeZone, runTime }) => {
-        const toStore = resolveRunTimeJob({ ...runTime!.options, handler: runTime!.handler, data: runTime!.data, cron, timeZone, ...given, name }, context);
+        const toStore = resolveRunTimeJob(
+          { ...runTime!.options, handler: runTime!.handler, data: runTime!.data, cron, timeZone, ...given, name },
+          context,
+        );
         handler = toStore.parts.handler;
         return toStore;
       });
@@ -99,7 +107,12 @@ export class JobRegistry {
 
   private async context(method: string) {
     const handlers = new Set([...this.known.declared.handlers.keys(), ...(await this.instances.handlers())]);
-    return { calledAs: `JobRegistry.${method}`, handlers: [...handlers], defaults: this.options.jobDefaults, retentionMs: this.options.retentionMs };
+    return {
+      calledAs: `JobRegistry.${method}`,
+      handlers: [...handlers],
+      defaults: this.options.jobDefaults,
+      retentionMs: this.options.retentionMs,
+    };
   }
 
   private requireRunTimeJob(name: string, found: Found): void {

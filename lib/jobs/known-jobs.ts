@@ -29,7 +29,8 @@ export interface RunTimeHandler {
 const MOST_DROPPED = 100;
 
 /**
- * The jobs this instance can run, by name: those its code declares, with the schedule that the database has for them, and
+ * The jobs this instance can run, by name: those its code declares, with the schedule that the database has for them,
+ * and
  * those made at run time whose handler it has.
  */
 @Injectable()
@@ -52,7 +53,8 @@ export class KnownJobs {
       this.byName.set(job.definition.name, job);
       this.put(job);
       // What still waits under a former name is finished under it: its receipts and idempotency keys hold.
-      for (const name of job.definition.previously) this.formerNames.set(name, { ...job, definition: { ...job.definition, name } });
+      for (const name of job.definition.previously)
+        this.formerNames.set(name, { ...job, definition: { ...job.definition, name } });
     }
   }
 

@@ -12,7 +12,8 @@ import { InstanceFactsStore, type OtherInstance } from './job-instance.store.js'
 const HAS_SAID_AFTER_MS = 60_000;
 
 /**
- * Tells of live instances that cannot be replicas of this one, although they take part with it: those of another application
+ * Tells of live instances that cannot be replicas of this one, although they take part with it: those of another
+ * application
  * that has the same jobs, and those whose time-zone data give other fire times. Each is told once.
  */
 @Injectable()
@@ -34,7 +35,8 @@ export class OtherInstances {
   ) {}
 
   /**
-   * Looks when the instances are others than before, and again as long as one of them has just started: it is there a moment
+   * Looks when the instances are others than before, and again as long as one of them has just started: it is there a
+   * moment
    * before it says what it is.
    * @param company changes with each instance that comes or goes
    */
@@ -63,12 +65,14 @@ export class OtherInstances {
   private compareJobs({ application: other, jobs, handlers }: OtherInstance): void {
     const { application } = this.options;
     if (application === null || other === null || jobs.length + handlers.length === 0) return;
-    if (this.isNew('jobs', other, jobs, handlers)) this.events.emit({ type: 'jobs.shared', application, other, jobs, handlers });
+    if (this.isNew('jobs', other, jobs, handlers))
+      this.events.emit({ type: 'jobs.shared', application, other, jobs, handlers });
   }
 
   private compareZones({ id, tz: otherTz, zones: theirs }: OtherInstance, own: RulesOfZones, tz: string | null): void {
     const zones = differingZones(own, theirs ?? {});
-    if (zones.length > 0 && this.isNew('zones', otherTz, zones)) this.events.emit({ type: 'zones.differ', zones, tz, other: id, otherTz });
+    if (zones.length > 0 && this.isNew('zones', otherTz, zones))
+      this.events.emit({ type: 'zones.differ', zones, tz, other: id, otherTz });
   }
 
   /** Of the zones that jobs are in here, by the schedules that hold. */

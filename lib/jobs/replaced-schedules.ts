@@ -11,7 +11,12 @@ export interface PlannedReplacement {
   readonly from: string;
   /** How many rows it has that are later than that. With one more by now the plan is not written. */
   readonly rows: number;
-  readonly gap: { readonly from: string; readonly until: string; readonly count: number; readonly reason: string } | null;
+  readonly gap: {
+    readonly from: string;
+    readonly until: string;
+    readonly count: number;
+    readonly reason: string;
+  } | null;
 }
 
 /** @param at by the database's clock, read before the rows are. @returns by the jobs' names */
@@ -22,7 +27,11 @@ export async function planReplacements(
   at: Date,
 ): Promise<Map<string, PlannedReplacement>> {
   if (replaced.length === 0) return new Map();
-  const decided = await decidedSpans(query, tables, replaced.map(({ name, decidedUntil }) => ({ name, from: decidedUntil })));
+  const decided = await decidedSpans(
+    query,
+    tables,
+    replaced.map(({ name, decidedUntil }) => ({ name, from: decidedUntil })),
+  );
   return new Map(
     replaced.map((schedule) => {
       const spans = decided.get(schedule.name)!;

@@ -7,7 +7,8 @@ import { JobTimeline } from './job-timeline.js';
 import { Timelines } from './timelines.js';
 
 /**
- * Brings the timelines back to what the database says. What was decided here since the last watermark may have no row any more, on a
+ * Brings the timelines back to what the database says. What was decided here since the last watermark may have no row
+ * any more, on a
  * server that was promoted or restarted: it is decided again, as what is late or missed.
  */
 @Injectable()
@@ -22,7 +23,9 @@ export class Rewinding {
   async rewind(jobs: readonly StoredJob[]): Promise<void> {
     const ahead = jobs.flatMap(({ name, decidedUntil }) => {
       const timeline = this.timelines.get(name);
-      return timeline && timeline.decidedUntil > decidedUntil ? [{ name, timeline, from: decidedUntil, until: timeline.decidedUntil }] : [];
+      return timeline && timeline.decidedUntil > decidedUntil
+        ? [{ name, timeline, from: decidedUntil, until: timeline.decidedUntil }]
+        : [];
     });
     if (ahead.length === 0) return;
     const decided = await this.schedules.decided(ahead);
@@ -33,7 +36,12 @@ export class Rewinding {
       const vanished = new UndecidedFireTimes(job.schedule, from, until, decided.get(name)!).ends();
       if (!vanished) continue;
       this.timelines.set(new JobTimeline(job, vanished.from - 1));
-      this.events.emit({ type: 'job.rewound', jobName: name, from: new Date(vanished.from), until: new Date(vanished.until) });
+      this.events.emit({
+        type: 'job.rewound',
+        jobName: name,
+        from: new Date(vanished.from),
+        until: new Date(vanished.until),
+      });
     }
   }
 }

@@ -33,7 +33,10 @@ export class RunTimeJobStore {
   add(toStore: RunTimeJobToStore): Promise<StoredJob | null> {
     const { name } = toStore.job;
     return untilItHolds(`Job "${name}"`, async () => {
-      const [added] = await this.database.call<{ job_schedule_add_1: boolean }>('job_schedule_add_1', valuesOf(toStore));
+      const [added] = await this.database.call<{ job_schedule_add_1: boolean }>(
+        'job_schedule_add_1',
+        valuesOf(toStore),
+      );
       if (added!.job_schedule_add_1) return null;
       const there = await readJob(this.query, this.database.tables, name);
       return there && !there.stored.removed ? there.stored : STALE;
@@ -63,10 +66,16 @@ export class RunTimeJobStore {
     });
   }
 
-  /** Its waiting runs and its backfills are cancelled with it; one that runs goes on. @returns the job that was removed, or why none was */
+  /**
+   * Its waiting runs and its backfills are cancelled with it; one that runs goes on. @returns the job that was removed,
+   * or why none was
+   */
   remove(name: string): Promise<Found> {
     return this.changing(name, async ({ seen }) => {
-      const [removed] = await this.database.call<{ job_schedule_remove_1: boolean }>('job_schedule_remove_1', [name, seen]);
+      const [removed] = await this.database.call<{ job_schedule_remove_1: boolean }>('job_schedule_remove_1', [
+        name,
+        seen,
+      ]);
       return removed!.job_schedule_remove_1;
     });
   }

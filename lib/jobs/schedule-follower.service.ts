@@ -20,7 +20,8 @@ import { UnregisteredJobs } from './unregistered-jobs.service.js';
 
 /**
  * Keeps this instance's jobs as the database has them: one schedule for all replicas, whatever each one's code says. It
- * says that the instance is there, follows what has changed, and takes over what no other live instance declares any more.
+ * says that the instance is there, follows what has changed, and takes over what no other live instance declares any
+ * more.
  */
 @Injectable()
 export class ScheduleFollower {
@@ -96,7 +97,8 @@ export class ScheduleFollower {
   async follow(): Promise<number> {
     const sentAt = monotonicNow();
     const doubtful = [...this.doubtful];
-    const { databaseNow, present, company, peers, backfilling, jobs, isOther, seenOn, ...asked } = await this.schedules.lookIn(this.presence.facts, this.seen, doubtful, this.cancellations.flags);
+    const { databaseNow, present, company, peers, backfilling, jobs, isOther, seenOn, ...asked } =
+      await this.schedules.lookIn(this.presence.facts, this.seen, doubtful, this.cancellations.flags);
     this.time.observe(databaseNow, sentAt);
     this.cancellations.apply(asked);
     if (backfilling) this.backfills.wake();
@@ -148,7 +150,8 @@ export class ScheduleFollower {
   private async takeOver(): Promise<void> {
     const jobs = this.followed.contestedJobs;
     if (jobs.length === 0) return;
-    for (const stored of await this.takeOvers.takeOver(jobs, this.presence.facts.instanceId)) this.followed.take(stored);
+    for (const stored of await this.takeOvers.takeOver(jobs, this.presence.facts.instanceId))
+      this.followed.take(stored);
   }
 }
 

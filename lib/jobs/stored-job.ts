@@ -13,7 +13,9 @@ export interface StoredJob {
   readonly timeZone: string;
   /** See `Schedule.calendar`. */
   readonly calendar: string | null;
-  /** The expression and the zone are an operator's: they hold until the override is cleared, whatever the code declares. */
+  /**
+   * The expression and the zone are an operator's: they hold until the override is cleared, whatever the code declares.
+   */
   readonly overridden: boolean;
   /** Every due occurrence up to here has a row. Milliseconds; a lower bound. */
   readonly decidedUntil: number;
@@ -36,7 +38,9 @@ export interface RunTimeParts {
   readonly data: unknown;
 }
 
-/** An operator's hold on a job. `since` is null where nobody noted it, `until` where it lasts until somebody ends it. */
+/**
+ * An operator's hold on a job. `since` is null where nobody noted it, `until` where it lasts until somebody ends it.
+ */
 export interface StoredHold {
   readonly hold: 'paused' | 'disabled';
   readonly since: Date | null;
@@ -89,19 +93,53 @@ export function storedJob(row: StoredJobRow): StoredJob {
 }
 
 /** A job that is disabled as well as paused waits for more than the end of its pause. */
-function heldBy({ enabled, disabled_at, pausing_since, paused_until, paused_by, paused_reason }: StoredJobRow): StoredHold | null {
+function heldBy({
+  enabled,
+  disabled_at,
+  pausing_since,
+  paused_until,
+  paused_by,
+  paused_reason,
+}: StoredJobRow): StoredHold | null {
   if (!enabled) return { hold: 'disabled', since: disabled_at, until: null, by: null, reason: null };
-  return pausing_since && { hold: 'paused', since: pausing_since, until: paused_until, by: paused_by, reason: paused_reason };
+  return (
+    pausing_since && { hold: 'paused', since: pausing_since, until: paused_until, by: paused_by, reason: paused_reason }
+  );
 }
 
 /** What people read in `job_schedule.policies`; the definition that an instance has is what counts. */
 export function storedPolicies(job: JobDefinition): Record<string, unknown> {
-  const { overlap, parallel: maxParallel, queueLimit, concurrencyGroup, missed, catchUpWindowMs, maxCatchUp, lateAfterMs, leaseMs, renewEveryMs, jitterMs, maxAttempts, backoff } = job;
-  const { budgetMs, timeoutMs, maxRunTimeMs, expectSuccessWithinMs, flag, flagOff, fallbackMs, implicit, declaredBy } = job;
+  const {
+    overlap,
+    parallel: maxParallel,
+    queueLimit,
+    concurrencyGroup,
+    missed,
+    catchUpWindowMs,
+    maxCatchUp,
+    lateAfterMs,
+    leaseMs,
+    renewEveryMs,
+    jitterMs,
+    maxAttempts,
+    backoff,
+  } = job;
+  const { budgetMs, timeoutMs, maxRunTimeMs, expectSuccessWithinMs, flag, flagOff, fallbackMs, implicit, declaredBy } =
+    job;
   const retry = backoff.kind === 'function' ? { kind: 'function' } : backoff;
   return {
     ...{ overlap, maxParallel, queueLimit, concurrencyGroup },
-    ...{ missed, catchUpWindowMs, maxCatchUp, lateAfterMs, leaseMs, renewEveryMs, jitterMs, maxAttempts, backoff: retry },
+    ...{
+      missed,
+      catchUpWindowMs,
+      maxCatchUp,
+      lateAfterMs,
+      leaseMs,
+      renewEveryMs,
+      jitterMs,
+      maxAttempts,
+      backoff: retry,
+    },
     ...{ budgetMs, timeoutMs, maxRunTimeMs, expectSuccessWithinMs, flag, flagOff, fallbackMs, implicit, declaredBy },
   };
 }
@@ -133,14 +171,22 @@ export async function unknownJob(query: Query, jobSchedule: string, name: string
     and    yields_to is null
     order  by name
     limit  1000`);
-  return new UnknownJobError(name, 'missing', nearestTo(name, known.map((job) => job.name)));
+  return new UnknownJobError(
+    name,
+    'missing',
+    nearestTo(
+      name,
+      known.map((job) => job.name),
+    ),
+  );
 }
 
 /** Of one occurrence that has rows under several names, the last of these. */
 const COUNTS: readonly Standing[] = ['never ran', 'ran', 'under way'];
 
 /**
- * Where occurrences stand that have a row under a name that the job had before, by fire time in milliseconds. Those names
+ * Where occurrences stand that have a row under a name that the job had before, by fire time in milliseconds. Those
+ * names
  * all yield to the one that holds now.
  */
 export async function standingsElsewhere(

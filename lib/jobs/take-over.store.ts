@@ -13,8 +13,10 @@ const MOST_AT_ONCE = 200;
 
 /**
  * Gives a job the schedule, or the name, that this instance declares: once no live instance declares the one it has. So
- * two versions of an application that run side by side follow one schedule, the one that was there first, and in a deploy
- * as in a rollback it changes once, when the last instance of the version that leaves has gone. What an operator has put in
+ * two versions of an application that run side by side follow one schedule, the one that was there first, and in a
+ * deploy
+ * as in a rollback it changes once, when the last instance of the version that leaves has gone. What an operator has
+ * put in
  * place of the declared schedule stays, also under another name, until it is cleared.
  */
 export class TakeOverStore {
@@ -47,21 +49,39 @@ export class TakeOverStore {
   }
 
   /** @returns the names of those that nobody else holds to what they have, and of the rows that were changed */
-  private async takeOverThose(jobs: readonly JobDefinition[], instanceId: string): Promise<{ planned: string[]; written: string[] }> {
+  private async takeOverThose(
+    jobs: readonly JobDefinition[],
+    instanceId: string,
+  ): Promise<{ planned: string[]; written: string[] }> {
     const { free, now } = await this.free(jobs, instanceId);
     if (free.length === 0) return { planned: [], written: [] };
-    const replacements = await planReplacements(this.query, this.database, free.flatMap(({ replaced }) => replaced ?? []), now);
+    const replacements = await planReplacements(
+      this.query,
+      this.database,
+      free.flatMap(({ replaced }) => replaced ?? []),
+      now,
+    );
     const planned = free.map((job) => ({ ...job, replaced: job.replaced && replacements.get(job.replaced.name) }));
     const rows = await this.partitions.makingSure(
       () => rowsOf(replacements.values()),
-      () => this.database.call<{ job_schedule_take_over_1: string }>('job_schedule_take_over_1', [instanceId, now.toISOString(), JSON.stringify(planned)]),
+      () =>
+        this.database.call<{ job_schedule_take_over_1: string }>('job_schedule_take_over_1', [
+          instanceId,
+          now.toISOString(),
+          JSON.stringify(planned),
+        ]),
     );
     return { planned: planned.map(({ name }) => name), written: rows.map((row) => row.job_schedule_take_over_1) };
   }
 
   /** Those that nobody else holds to what they have, and the database's clock. */
   private async free(jobs: readonly JobDefinition[], instanceId: string): Promise<{ free: FreeJob[]; now: Date }> {
-    const declared = jobs.map(({ name, schedule }) => ({ name, cron: schedule.expression, time_zone: schedule.timeZone, calendar: schedule.calendar }));
+    const declared = jobs.map(({ name, schedule }) => ({
+      name,
+      cron: schedule.expression,
+      time_zone: schedule.timeZone,
+      calendar: schedule.calendar,
+    }));
     const rows = await this.query<FreeRow>(
       `select free.*, clock_timestamp() as now
        from   ${this.database.tables.qualify('job_schedule_free_1')}($1, $2::jsonb) free`,
@@ -77,7 +97,13 @@ export class TakeOverStore {
         renamed: row.yields && row.holder !== null && !edited,
         replaced:
           edited && row.holder !== null
-            ? { name: row.holder, cron: row.cron!, timeZone: row.time_zone!, calendar: row.calendar, decidedUntil: row.decided_until!.getTime() }
+            ? {
+                name: row.holder,
+                cron: row.cron!,
+                timeZone: row.time_zone!,
+                calendar: row.calendar,
+                decidedUntil: row.decided_until!.getTime(),
+              }
             : null,
         seen: row.seen,
       };
@@ -86,9 +112,10 @@ export class TakeOverStore {
   }
 
   private async read(names: readonly string[]): Promise<StoredJob[]> {
-    const rows = await this.query<StoredJobRow>(`select ${STORED_JOB_COLUMNS} from ${this.database.tables.jobSchedule} where name = any ($1::text[])`, [
-      [...new Set(names)],
-    ]);
+    const rows = await this.query<StoredJobRow>(
+      `select ${STORED_JOB_COLUMNS} from ${this.database.tables.jobSchedule} where name = any ($1::text[])`,
+      [[...new Set(names)]],
+    );
     return rows.map(storedJob);
   }
 }

@@ -3,7 +3,8 @@ import { DueQueue } from './due-queue.js';
 import type { JobTimeline } from './job-timeline.js';
 
 /**
- * The timelines of all jobs of this instance, in the order they are due. They tell when they are moved; their new places
+ * The timelines of all jobs of this instance, in the order they are due. They tell when they are moved; their new
+ * places
  * are found when somebody looks.
  */
 @Injectable()
@@ -41,7 +42,10 @@ export class Timelines {
     return this.timelines.get(timeline.job.name) === timeline;
   }
 
-  /** Those with something to start now, on time or merely late, and those with something that should have run long ago; the earliest first. */
+  /**
+   * Those with something to start now, on time or merely late, and those with something that should have run long ago;
+   * the earliest first.
+   */
   due(now: number): { live: JobTimeline[]; missed: JobTimeline[] } {
     const live: JobTimeline[] = [];
     const missed: JobTimeline[] = [];

@@ -8,7 +8,10 @@ import { ReaperStore, type UnreapedRun } from '../runs/reaper.store.js';
 import { runId } from '../options/run.js';
 import { JobInstanceStore, type UnregisteredJob } from './job-instance.store.js';
 
-/** How often runs are looked at that no live instance could start, in milliseconds; another may know their jobs, and reap them. */
+/**
+ * How often runs are looked at that no live instance could start, in milliseconds; another may know their jobs, and
+ * reap them.
+ */
 const REAP_EVERY_MS = 10_000;
 
 /** Watches for jobs that are in the database and that no live instance declares any more: removed, or renamed. */
@@ -30,7 +33,8 @@ export class UnregisteredJobs {
   }
 
   /**
-   * Looks when the instances are others than before, and have been the same for two looks: in a deploy they come and go.
+   * Looks when the instances are others than before, and have been the same for two looks: in a deploy they come and
+   * go.
    * @param company changes with each instance that comes or goes
    */
   async look(company: string): Promise<void> {
@@ -60,7 +64,11 @@ export class UnregisteredJobs {
     const appeared = found.filter(({ name }) => !before.has(name));
     if (appeared.length === 0) return;
     this.reapAt = 0;
-    const jobs = appeared.map((job) => ({ jobName: job.name, perhapsNow: this.sameSchedule(job), missingHandler: job.handler }));
+    const jobs = appeared.map((job) => ({
+      jobName: job.name,
+      perhapsNow: this.sameSchedule(job),
+      missingHandler: job.handler,
+    }));
     this.events.emit({ type: 'job.unregistered', jobs });
   }
 

@@ -8,7 +8,8 @@ import { Timelines } from './timelines.js';
 const REMEMBER_EVERY_MS = 60_000;
 
 /**
- * Remembers in the database how far each job is decided: now and then, all jobs that moved in one statement, nothing when
+ * Remembers in the database how far each job is decided: now and then, all jobs that moved in one statement, nothing
+ * when
  * none has. A replica that starts compares fire times with rows from there on, not from the beginning of time.
  */
 @Injectable()
@@ -20,7 +21,10 @@ export class WatermarkService {
     private readonly store: JobScheduleStore,
     events: SchedulerEvents,
   ) {
-    this.loop = new Loop(() => this.remember(), { maxSleepMs: REMEMBER_EVERY_MS, ...loopListener(events, 'watermark') });
+    this.loop = new Loop(() => this.remember(), {
+      maxSleepMs: REMEMBER_EVERY_MS,
+      ...loopListener(events, 'watermark'),
+    });
   }
 
   start(): void {
@@ -33,7 +37,11 @@ export class WatermarkService {
 
   /** One pass. @returns milliseconds to the next */
   async remember(): Promise<number> {
-    const moved = this.timelines.moved.map((timeline) => ({ timeline, job: timeline.job, decidedUntil: timeline.decidedUntil }));
+    const moved = this.timelines.moved.map((timeline) => ({
+      timeline,
+      job: timeline.job,
+      decidedUntil: timeline.decidedUntil,
+    }));
     if (moved.length > 0) await this.store.remember(moved);
     for (const { timeline, decidedUntil } of moved) this.timelines.remembered(timeline, decidedUntil);
     return REMEMBER_EVERY_MS;

@@ -8,7 +8,8 @@ import { SCHEDULER_OPTIONS } from '../options/tokens.js';
 import { InFlightRuns } from '../runs/in-flight-runs.js';
 
 /**
- * The scheduler's timers keep no process alive. An application without a server (`createApplicationContext`) has nothing
+ * The scheduler's timers keep no process alive. An application without a server (`createApplicationContext`) has
+ * nothing
  * else that would, and would end at once with all its jobs: it is kept until it closes. Tests are not.
  */
 @Injectable()
@@ -41,7 +42,8 @@ export class Drain {
 
   /**
    * Waits for running handlers, aborts those that take too long and waits a little more.
-   * @returns how many are still running and have not handed over: their runs stay owned until their leases end, their pages
+   * @returns how many are still running and have not handed over: their runs stay owned until their leases end, their
+   * pages
    * until the queue delivers them again
    */
   async drain(): Promise<number> {

@@ -68,8 +68,28 @@ export class Duties {
   /** Once it is ready. */
   start(): void {
     this.ownEvents = this.events.subscribe((event) => this.wake(event));
-    this.othersWakeUps = this.wakeUps.subscribe((wakeUps) => wakeUps.forEach((wakeUp) => this.hear(wakeUp)), () => this.lookAtNextPoll());
-    const duties = [this.partitions, this.follower, this.watermarks, this.clockWatch, this.overdue, this.pruning, this.retention, this.cutOffCalls, this.reaper, this.fastFailover, this.givenUp, this.catchUps, this.backfills, this.pageKeeper, this.pageWorkers, this.ticker];
+    this.othersWakeUps = this.wakeUps.subscribe(
+      (wakeUps) => wakeUps.forEach((wakeUp) => this.hear(wakeUp)),
+      () => this.lookAtNextPoll(),
+    );
+    const duties = [
+      this.partitions,
+      this.follower,
+      this.watermarks,
+      this.clockWatch,
+      this.overdue,
+      this.pruning,
+      this.retention,
+      this.cutOffCalls,
+      this.reaper,
+      this.fastFailover,
+      this.givenUp,
+      this.catchUps,
+      this.backfills,
+      this.pageKeeper,
+      this.pageWorkers,
+      this.ticker,
+    ];
     for (const duty of duties) duty.start();
   }
 
@@ -77,14 +97,33 @@ export class Duties {
   async stopClaiming(): Promise<void> {
     this.ownEvents?.unsubscribe();
     this.cancelWatch.start();
-    const duties = [this.ticker, this.catchUps, this.backfills, this.reaper, this.fastFailover, this.givenUp, this.partitions, this.follower, this.clockWatch, this.overdue, this.pruning, this.retention, this.cutOffCalls, this.pageKeeper, this.pageWorkers];
+    const duties = [
+      this.ticker,
+      this.catchUps,
+      this.backfills,
+      this.reaper,
+      this.fastFailover,
+      this.givenUp,
+      this.partitions,
+      this.follower,
+      this.clockWatch,
+      this.overdue,
+      this.pruning,
+      this.retention,
+      this.cutOffCalls,
+      this.pageKeeper,
+      this.pageWorkers,
+    ];
     await Promise.all(duties.map((duty) => duty.stop()));
   }
 
   /** The heartbeat ends last: until then, what still runs keeps its lease. */
   async stop(): Promise<void> {
     await this.pageWorkers.close();
-    await Promise.all([within(LOOK_WITHIN_MS, this.cancelWatch.stop()), within(REMEMBER_WITHIN_MS, this.rememberWatermarks())]);
+    await Promise.all([
+      within(LOOK_WITHIN_MS, this.cancelWatch.stop()),
+      within(REMEMBER_WITHIN_MS, this.rememberWatermarks()),
+    ]);
     this.othersWakeUps?.unsubscribe();
     await this.heartbeat.stop();
   }

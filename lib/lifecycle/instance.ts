@@ -12,12 +12,16 @@ export function createInstanceId(): string {
 }
 
 /**
- * The name in the application's package.json: the nearest one above the working directory, or else above the main script.
+ * The name in the application's package.json: the nearest one above the working directory, or else above the main
+ * script.
  * Null where there is none, or none with a name.
  */
 export function rootPackageName(): string | null {
   const script = process.argv[1];
-  const places = [currentDirectory(), ...(script && !script.includes(`${sep}node_modules${sep}`) ? [dirname(script)] : [])];
+  const places = [
+    currentDirectory(),
+    ...(script && !script.includes(`${sep}node_modules${sep}`) ? [dirname(script)] : []),
+  ];
   for (const place of places) {
     const name = place === null ? null : nameAbove(place);
     if (name !== null) return name;

@@ -90,7 +90,17 @@ export const STORE_PROVIDERS: Provider[] = [
     inject: [SchedulerDatabase],
     useFactory: (database: SchedulerDatabase) => new store(database),
   })),
-  ...[ClaimStore, CatchUpStore, TakeOverStore, RunTimeJobStore, BackfillFeedStore, OverrideStore, SkipStore, ManualRunStore, PageStore].map((store) => ({
+  ...[
+    ClaimStore,
+    CatchUpStore,
+    TakeOverStore,
+    RunTimeJobStore,
+    BackfillFeedStore,
+    OverrideStore,
+    SkipStore,
+    ManualRunStore,
+    PageStore,
+  ].map((store) => ({
     provide: store,
     inject: [SchedulerDatabase, PartitionStore],
     useFactory: (database: SchedulerDatabase, partitions: PartitionStore) => new store(database, partitions),

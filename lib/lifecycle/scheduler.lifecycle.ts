@@ -1,4 +1,10 @@
-import { Inject, Injectable, type OnApplicationBootstrap, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
+import {
+  Inject,
+  Injectable,
+  type OnApplicationBootstrap,
+  type OnModuleDestroy,
+  type OnModuleInit,
+} from '@nestjs/common';
 import { AlertsService } from '../observe/alerts.service.js';
 import { KnownJobs } from '../jobs/known-jobs.js';
 import { INSTANCE_ID, SCHEDULER_OPTIONS } from '../options/tokens.js';
@@ -117,7 +123,10 @@ export class SchedulerLifecycle implements OnModuleInit, OnApplicationBootstrap,
     this.closed = true;
     if (this.started) {
       this.events.emit({ type: 'scheduler.stopping', instanceId: this.instanceId, running: this.runs.size });
-      const answered = await within(Math.max(this.options.shutdownTimeoutMs, ANSWER_WITHIN_MS), this.duties.stopClaiming());
+      const answered = await within(
+        Math.max(this.options.shutdownTimeoutMs, ANSWER_WITHIN_MS),
+        this.duties.stopClaiming(),
+      );
       const left = within(ANSWER_WITHIN_MS, this.presence.leave()).catch(() => {});
       const abandoned = await this.drain.drain();
       await left;

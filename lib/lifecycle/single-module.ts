@@ -14,7 +14,10 @@ export class SingleModule {
     ({ container: this.container } = contexts as unknown as { container: NestContainer });
   }
 
-  /** Comes before a connection is opened, which nobody would close. @throws RepeatedModuleError that names who imports it */
+  /**
+   * Comes before a connection is opened, which nobody would close. @throws RepeatedModuleError that names who imports
+   * it
+   */
   async require(): Promise<void> {
     const all = [...this.container.getModules().values()];
     const schedulers = all.filter((module) => module.providers.has(SCHEDULER_OPTIONS));
@@ -22,7 +25,8 @@ export class SingleModule {
     const importers = new Map<unknown, string>();
     for (const module of all) {
       for (const imported of await this.importsOf(module)) {
-        if (imported?.module === schedulers[0]!.metatype && !importers.has(imported)) importers.set(imported, module.name);
+        if (imported?.module === schedulers[0]!.metatype && !importers.has(imported))
+          importers.set(imported, module.name);
       }
     }
     throw new RepeatedModuleError([...importers.values()]);

@@ -11,7 +11,8 @@ const LOOK_AT_LEAST_EVERY_MS = 60_000;
 const PARK_AT_ONCE = 100;
 
 /**
- * Parks calls outside the database whose run has ended without their answer, so that a person hears of them. Looks when a
+ * Parks calls outside the database whose run has ended without their answer, so that a person hears of them. Looks when
+ * a
  * run of this instance ends that may have left some, and once a minute for those that nobody saw end.
  */
 @Injectable()
@@ -38,7 +39,12 @@ export class CutOffCalls {
 
   /** A first attempt that returned has left none, but for a call whose failure its handler caught. */
   hear(event: SchedulerEvent): void {
-    if (event.type === 'run.dead' || event.type === 'run.cancelled' || (event.type === 'run.completed' && event.attempt > 1)) this.loop.wake();
+    if (
+      event.type === 'run.dead' ||
+      event.type === 'run.cancelled' ||
+      (event.type === 'run.completed' && event.attempt > 1)
+    )
+      this.loop.wake();
   }
 
   /** One pass. @returns milliseconds to the next */

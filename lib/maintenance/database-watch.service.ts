@@ -28,10 +28,14 @@ const OVER_AFTER_MS = 5 * 60_000;
 
 /** A pass of a loop did not reach the database. */
 export function outageGoesOn(before: Outage | null, loop: string, at: number): OutageStep {
-  const outage = before && at - before.seenAt <= OVER_AFTER_MS ? before : { since: at, told: false, loops: new Set<string>() };
+  const outage =
+    before && at - before.seenAt <= OVER_AFTER_MS ? before : { since: at, told: false, loops: new Set<string>() };
   const tellNow = !outage.told && at - outage.since >= TOLD_AFTER_MS;
   const loops = outage.loops.has(loop) ? outage.loops : new Set([...outage.loops, loop]);
-  return { outage: { since: outage.since, seenAt: at, told: outage.told || tellNow, loops }, news: tellNow ? 'unreachable' : null };
+  return {
+    outage: { since: outage.since, seenAt: at, told: outage.told || tellNow, loops },
+    news: tellNow ? 'unreachable' : null,
+  };
 }
 
 /** A pass of a loop went well again: the database answers, if it was that which failed before. */
@@ -40,7 +44,10 @@ export function outageEnds(before: Outage | null, loop: string): OutageStep {
   return { outage: null, news: before.told ? 'reachable' : null };
 }
 
-/** Makes one fact of what many loops tell: the database does not answer, since when, and that it does again. Asks nothing. */
+/**
+ * Makes one fact of what many loops tell: the database does not answer, since when, and that it does again. Asks
+ * nothing.
+ */
 @Injectable()
 export class DatabaseWatch {
   private outage: Outage | null = null;
@@ -57,7 +64,8 @@ export class DatabaseWatch {
     if (!trouble || !isOutOfReach(trouble)) return;
     const { outage, news } = outageGoesOn(this.outage, loop, at.getTime());
     this.outage = outage;
-    if (news === 'unreachable') this.events.emit({ type: 'database.unreachable', since: new Date(outage!.since), trouble });
+    if (news === 'unreachable')
+      this.events.emit({ type: 'database.unreachable', since: new Date(outage!.since), trouble });
   }
 
   private recovered(loop: string): void {

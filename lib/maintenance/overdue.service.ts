@@ -29,11 +29,14 @@ export class OverdueStore {
 
   /** A job that is held back is not waited for. What was done under a former name counts. */
   async outlook(jobs: readonly ExpectedJob[]): Promise<SuccessOutlook[]> {
-    const rows = await this.database.call<{ name: string; success_at: Date | null; overdue_in_ms: number }>('job_success_outlook_1', [
-      jobs.map(({ name }) => name),
-      jobs.map(({ withinMs }) => withinMs),
-      jobs.map(({ catchUpWindowMs }) => catchUpWindowMs),
-    ]);
+    const rows = await this.database.call<{ name: string; success_at: Date | null; overdue_in_ms: number }>(
+      'job_success_outlook_1',
+      [
+        jobs.map(({ name }) => name),
+        jobs.map(({ withinMs }) => withinMs),
+        jobs.map(({ catchUpWindowMs }) => catchUpWindowMs),
+      ],
+    );
     return rows.map((row) => ({ jobName: row.name, lastSuccessAt: row.success_at, overdueInMs: row.overdue_in_ms }));
   }
 }
@@ -42,7 +45,8 @@ export class OverdueStore {
 const LOOK_AT_LEAST_EVERY_MS = 60_000;
 
 /**
- * Tells when a job that should succeed every so often has not, whatever the reason: also when nobody runs it. Sleeps until
+ * Tells when a job that should succeed every so often has not, whatever the reason: also when nobody runs it. Sleeps
+ * until
  * the first could be overdue; asks nothing while no job says that it should.
  */
 @Injectable()
@@ -72,14 +76,20 @@ export class OverdueService {
 
   /** One pass. @returns milliseconds to the next */
   async look(): Promise<number> {
-    const jobs = this.known.list().flatMap(({ definition: { name, expectSuccessWithinMs, catchUpWindowMs } }) =>
-      expectSuccessWithinMs === null ? [] : [{ name, withinMs: expectSuccessWithinMs, catchUpWindowMs }],
-    );
+    const jobs = this.known
+      .list()
+      .flatMap(({ definition: { name, expectSuccessWithinMs, catchUpWindowMs } }) =>
+        expectSuccessWithinMs === null ? [] : [{ name, withinMs: expectSuccessWithinMs, catchUpWindowMs }],
+      );
     if (jobs.length === 0) return LOOK_AT_LEAST_EVERY_MS;
     const within = new Map(jobs.map(({ name, withinMs }) => [name, withinMs]));
     const outlooks = await this.store.outlook(jobs);
-    for (const outlook of outlooks) if (outlook.overdueInMs <= 0) await this.tell(outlook, within.get(outlook.jobName)!);
-    return Math.min(LOOK_AT_LEAST_EVERY_MS, ...outlooks.flatMap(({ overdueInMs }) => (overdueInMs > 0 ? [Math.ceil(overdueInMs)] : [])));
+    for (const outlook of outlooks)
+      if (outlook.overdueInMs <= 0) await this.tell(outlook, within.get(outlook.jobName)!);
+    return Math.min(
+      LOOK_AT_LEAST_EVERY_MS,
+      ...outlooks.flatMap(({ overdueInMs }) => (overdueInMs > 0 ? [Math.ceil(overdueInMs)] : [])),
+    );
   }
 
   /** On one replica; again when it lasts, or when the job had succeeded meanwhile. */

@@ -26,7 +26,11 @@ export class PartitionsService {
     private readonly time: DatabaseTime,
     private readonly events: SchedulerEvents,
   ) {
-    this.loop = new Loop(() => this.makeAhead(), { maxSleepMs: DAY_MS, maxRetryMs: MAX_RETRY_MS, ...loopListener(events, 'partitions') });
+    this.loop = new Loop(() => this.makeAhead(), {
+      maxSleepMs: DAY_MS,
+      maxRetryMs: MAX_RETRY_MS,
+      ...loopListener(events, 'partitions'),
+    });
   }
 
   start(): void {
@@ -43,7 +47,13 @@ export class PartitionsService {
       await this.makeAhead();
     } catch (error) {
       if (!(await this.store.areThere(new Date(this.time.now())))) throw error;
-      this.events.emit({ type: 'loop.failed', loop: 'partitions', error: describeError(error), failures: 1, trouble: databaseTrouble(error) });
+      this.events.emit({
+        type: 'loop.failed',
+        loop: 'partitions',
+        error: describeError(error),
+        failures: 1,
+        trouble: databaseTrouble(error),
+      });
     }
   }
 
@@ -65,6 +75,10 @@ export class PartitionsService {
     const { partitionsEndWithinMs, repeatAfterMs } = this.options.alerts;
     if (until.getTime() - now > partitionsEndWithinMs) return;
     if (!(await this.told.first('partitions.ending', { againAfterMs: repeatAfterMs, unlessSince: null }))) return;
-    this.events.emit({ type: 'partitions.ending', until, daysLeft: Math.max(0, Math.floor((until.getTime() - now) / DAY_MS)) });
+    this.events.emit({
+      type: 'partitions.ending',
+      until,
+      daysLeft: Math.max(0, Math.floor((until.getTime() - now) / DAY_MS)),
+    });
   }
 }

@@ -35,7 +35,10 @@ const AT_ONCE = 1_000;
 /** What was told is asked for again within `repeatAfter`; a month besides is for people. */
 const ALERTS_KEPT_MS = 30 * 86_400_000;
 
-/** Forgets what operators did and what was told, when it is old: a few times a day, in batches, on whichever replica comes first. */
+/**
+ * Forgets what operators did and what was told, when it is old: a few times a day, in batches, on whichever replica
+ * comes first.
+ */
 @Injectable()
 export class PruningService {
   private readonly loop: Loop;
@@ -45,7 +48,11 @@ export class PruningService {
     private readonly store: PruneStore,
     events: SchedulerEvents,
   ) {
-    this.loop = new Loop(() => this.prune(), { maxSleepMs: EVERY_MS, maxRetryMs: MAX_RETRY_MS, ...loopListener(events, 'pruning') });
+    this.loop = new Loop(() => this.prune(), {
+      maxSleepMs: EVERY_MS,
+      maxRetryMs: MAX_RETRY_MS,
+      ...loopListener(events, 'pruning'),
+    });
   }
 
   start(): void {

@@ -15,7 +15,10 @@ const DAY_MS = 86_400_000;
 const LOOK_AGAIN_MS = 60_000;
 const MAX_RETRY_MS = 600_000;
 
-/** Drops the partitions that are older than the retention, daily, on whichever replica comes first. Without one, nothing. */
+/**
+ * Drops the partitions that are older than the retention, daily, on whichever replica comes first. Without one,
+ * nothing.
+ */
 @Injectable()
 export class RetentionService {
   private readonly loop: Loop;
@@ -27,7 +30,11 @@ export class RetentionService {
     private readonly told: ToldStore,
     private readonly events: SchedulerEvents,
   ) {
-    this.loop = new Loop(() => this.forget(), { maxSleepMs: DAY_MS, maxRetryMs: MAX_RETRY_MS, ...loopListener(events, 'retention') });
+    this.loop = new Loop(() => this.forget(), {
+      maxSleepMs: DAY_MS,
+      maxRetryMs: MAX_RETRY_MS,
+      ...loopListener(events, 'retention'),
+    });
   }
 
   start(): void {

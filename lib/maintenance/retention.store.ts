@@ -10,7 +10,8 @@ import { type AgedPartition, forgettable, FORGOTTEN_TABLES, isNothing, type Stil
 const SHOWN = 1_000;
 
 /**
- * Cancels a statement of this role that is under way on another connection. By its text: behind a pooler a connection's number
+ * Cancels a statement of this role that is under way on another connection. By its text: behind a pooler a connection's
+ * number
  * is not that of the session which works for it.
  */
 export async function cancelStatement(query: Query, text: string): Promise<void> {
@@ -58,8 +59,10 @@ export type Forgotten =
   | { readonly kind: 'busy' };
 
 /**
- * Drops partitions whole. One is marked, detached while everything goes on beside it, looked at once more when nobody can
- * reach it, and dropped; or given back, when something was begun in it meanwhile. Each step can be finished by any replica.
+ * Drops partitions whole. One is marked, detached while everything goes on beside it, looked at once more when nobody
+ * can
+ * reach it, and dropped; or given back, when something was begun in it meanwhile. Each step can be finished by any
+ * replica.
  */
 export class RetentionStore {
   private readonly query: Query;
@@ -82,7 +85,9 @@ export class RetentionStore {
     )) as [{ now: Date; needed_ms: number }];
     const olderThan = now.getTime() - Math.max(retentionMs, needed_ms);
     const partitions = forgettable(await agedPartitions(this.query, this.database.tables), olderThan);
-    const isBusy = partitions.some(({ droppedSince }) => droppedSince !== null && droppedSince > now.getTime() - this.limits.busyMs);
+    const isBusy = partitions.some(
+      ({ droppedSince }) => droppedSince !== null && droppedSince > now.getTime() - this.limits.busyMs,
+    );
     return { partitions, olderThan, isBusy };
   }
 
@@ -112,16 +117,26 @@ export class RetentionStore {
   private async mark(partition: AgedPartition): Promise<Date | null> {
     const { name, state, droppedSince } = partition;
     const since = droppedSince === null ? null : new Date(droppedSince).toISOString();
-    const [marked] = await this.database.call<{ partition_mark_1: Date | null }>('partition_mark_1', [name, state, since, markOf(partition)]);
+    const [marked] = await this.database.call<{ partition_mark_1: Date | null }>('partition_mark_1', [
+      name,
+      state,
+      since,
+      markOf(partition),
+    ]);
     return marked!.partition_mark_1;
   }
 
   /**
-   * Outside of a transaction, as PostgreSQL wants it: it waits for whoever uses the table by now, and nobody for it. What is
+   * Outside of a transaction, as PostgreSQL wants it: it waits for whoever uses the table by now, and nobody for it.
+   * What is
    * cut short stays half detached, out of sight of everybody, and is finished at another pass.
    * @returns false when somebody still uses it
    */
-  private async detach(source: DataSource, { table, name, state }: AgedPartition, signal?: AbortSignal): Promise<boolean> {
+  private async detach(
+    source: DataSource,
+    { table, name, state }: AgedPartition,
+    signal?: AbortSignal,
+  ): Promise<boolean> {
     const { tables, coordination } = this.database;
     const how = state === 'detaching' ? 'finalize' : 'concurrently';
     const statement = `alter table ${tables.qualify(table)} detach partition ${tables.qualify(name)} ${how}`;
@@ -146,7 +161,12 @@ export class RetentionStore {
     await this.database.call('partition_unmark_1', [name]);
   }
 
-  private async finish(source: DataSource, { table, name, from, until }: AgedPartition, since: Date, olderThan: number): Promise<Forgotten> {
+  private async finish(
+    source: DataSource,
+    { table, name, from, until }: AgedPartition,
+    since: Date,
+    olderThan: number,
+  ): Promise<Forgotten> {
     const values = [table, name, boundOf(from), boundOf(until), since.toISOString(), new Date(olderThan).toISOString()];
     try {
       const [ended] = await callFunction<DroppedRow>(source, this.database.tables.qualify('partition_drop_1'), values);
@@ -176,10 +196,16 @@ function openOf({ runs, pages, in_doubt, backfills }: OpenRow): StillOpen {
   return { runs, pages, inDoubt: in_doubt, backfills };
 }
 
-/** How the comment on a partition begins that a replica is about to drop: only what bears it is ever dropped once it is detached. */
+/**
+ * How the comment on a partition begins that a replica is about to drop: only what bears it is ever dropped once it is
+ * detached.
+ */
 const MARK = 'nestjs-distributed-cron drops this';
 
-/** How the comment on a partition begins that is about to be dropped: what it was of, if it has to be given back. Since when follows. */
+/**
+ * How the comment on a partition begins that is about to be dropped: what it was of, if it has to be given back. Since
+ * when follows.
+ */
 export function markOf({ table, from, until }: AgedPartition): string {
   return `${MARK}: ${table} from ${boundOf(from)} to ${boundOf(until)}, since `;
 }
@@ -194,7 +220,14 @@ export function boundOf(millis: number): string {
  * somebody else detached nothing is known.
  */
 export async function agedPartitions(query: Query, { schema }: Tables): Promise<AgedPartition[]> {
-  const rows = await query<{ name: string; parent: string | null; is_detaching: boolean; from: Date | null; until: Date | null; comment: string | null }>(
+  const rows = await query<{
+    name: string;
+    parent: string | null;
+    is_detaching: boolean;
+    from: Date | null;
+    until: Date | null;
+    comment: string | null;
+  }>(
     `select child.relname as name, parent.relname as parent, coalesce(inhdetachpending, false) as is_detaching,
             substring(pg_get_expr(child.relpartbound, child.oid) from $$FROM \\('([^']+)'\\)$$)::timestamptz as from,
             substring(pg_get_expr(child.relpartbound, child.oid) from $$TO \\('([^']+)'\\)$$)::timestamptz as until,
@@ -216,13 +249,28 @@ export async function agedPartitions(query: Query, { schema }: Tables): Promise<
     if (until === null || (is_detaching && !mark)) return [];
     const table = parent as AgedPartition['table'];
     const state = is_detaching ? 'detaching' : 'attached';
-    return [{ table, name, from: from?.getTime() ?? -Infinity, until: until.getTime(), state, droppedSince: mark?.droppedSince ?? null }];
+    return [
+      {
+        table,
+        name,
+        from: from?.getTime() ?? -Infinity,
+        until: until.getTime(),
+        state,
+        droppedSince: mark?.droppedSince ?? null,
+      },
+    ];
   });
 }
 
 function readMark(comment: string | null): Omit<AgedPartition, 'name' | 'state'> | null {
-  const [, table, from, until, since] = comment?.match(/^nestjs-distributed-cron drops this: (\w+) from (\S+) to (\S+), since (\S+)$/) ?? [];
+  const [, table, from, until, since] =
+    comment?.match(/^nestjs-distributed-cron drops this: (\w+) from (\S+) to (\S+), since (\S+)$/) ?? [];
   if (!FORGOTTEN_TABLES.some((one) => one === table)) return null;
   const fromMs = from === '-infinity' ? -Infinity : Date.parse(from!);
-  return { table: table as AgedPartition['table'], from: fromMs, until: Date.parse(until!), droppedSince: Date.parse(since!) };
+  return {
+    table: table as AgedPartition['table'],
+    from: fromMs,
+    until: Date.parse(until!),
+    droppedSince: Date.parse(since!),
+  };
 }

@@ -7,7 +7,10 @@ import { type Alert, ALERT_SEVERITIES, type AlertKind, type AlertSink, type Held
 import type { EventOf, SchedulerEvent } from './scheduler-event.js';
 import { wordingOf } from './wording.js';
 
-/** A duty that fails for other reasons than a database out of reach is told about at this failure in a row: after some ten seconds. */
+/**
+ * A duty that fails for other reasons than a database out of reach is told about at this failure in a row: after some
+ * ten seconds.
+ */
 const LOOP_IS_FAILING_AT = 8;
 
 interface Judgement {
@@ -23,7 +26,16 @@ export function alertOf(event: SchedulerEvent): Alert | null {
   const { type: _type, at, ...facts } = event;
   const { jobName = null, fireTime = null } = facts as Partial<RunKey>;
   const { kind, about } = judgement;
-  return { kind, severity: ALERT_SEVERITIES[kind], jobName, fireTime, text: wordingOf(event)?.text ?? kind, facts, at, key: `${kind} ${about}` };
+  return {
+    kind,
+    severity: ALERT_SEVERITIES[kind],
+    jobName,
+    fireTime,
+    text: wordingOf(event)?.text ?? kind,
+    facts,
+    at,
+    key: `${kind} ${about}`,
+  };
 }
 
 /** Facts that every replica tells: one of them is enough. */
@@ -34,7 +46,16 @@ export function isToldByAll({ kind }: Alert): boolean {
 /** In place of what was held back. */
 export function heldAlert({ kind, count }: HeldBack, at: Date, windowMs: number): Alert {
   const text = `${count} more alerts of the kind ${kind} came within ${formatDuration(windowMs)} and were held back: see the log and job_runs`;
-  return { kind: 'alerts.held', severity: ALERT_SEVERITIES['alerts.held'], jobName: null, fireTime: null, text, facts: { kind, count, windowMs }, at, key: `alerts.held ${kind}` };
+  return {
+    kind: 'alerts.held',
+    severity: ALERT_SEVERITIES['alerts.held'],
+    jobName: null,
+    fireTime: null,
+    text,
+    facts: { kind, count, windowMs },
+    at,
+    key: `alerts.held ${kind}`,
+  };
 }
 
 function judge(event: SchedulerEvent): Judgement | null {
@@ -53,7 +74,10 @@ function judge(event: SchedulerEvent): Judgement | null {
       if (event.queued.length === 0 && event.heldBack === event.recorded) return null;
       return { kind: event.type, about: `${event.jobName} until ${event.until.toISOString()}` };
     case 'job.overdue':
-      return { kind: event.type, about: `${event.jobName} ${event.lastSuccessAt ? `since ${event.lastSuccessAt.toISOString()}` : 'without a success'}` };
+      return {
+        kind: event.type,
+        about: `${event.jobName} ${event.lastSuccessAt ? `since ${event.lastSuccessAt.toISOString()}` : 'without a success'}`,
+      };
     case 'data.refused':
       return { kind: event.type, about: `${event.step} of ${event.jobName}` };
     case 'job.unreadable':
@@ -62,11 +86,20 @@ function judge(event: SchedulerEvent): Judgement | null {
       return { kind: event.type, about: event.jobs.map(({ jobName }) => jobName).join(', ') };
     case 'jobs.shared':
       // The same fact for both.
-      return { kind: event.type, about: [[event.application, event.other].sort(), event.jobs, event.handlers].flat(2).join(', ') };
+      return {
+        kind: event.type,
+        about: [[event.application, event.other].sort(), event.jobs, event.handlers].flat(2).join(', '),
+      };
     case 'zones.differ':
-      return { kind: event.type, about: [[event.tz, event.otherTz].map(String).sort(), event.zones].flat(2).join(', ') };
+      return {
+        kind: event.type,
+        about: [[event.tz, event.otherTz].map(String).sort(), event.zones].flat(2).join(', '),
+      };
     case 'clock.skewed':
-      return { kind: event.type, about: `${event.skewMs < 0 ? 'behind' : 'ahead'} by ${Math.floor(Math.log2(Math.abs(event.skewMs) / event.maxMs))}` };
+      return {
+        kind: event.type,
+        about: `${event.skewMs < 0 ? 'behind' : 'ahead'} by ${Math.floor(Math.log2(Math.abs(event.skewMs) / event.maxMs))}`,
+      };
     case 'partitions.ending':
       return { kind: event.type, about: event.until.toISOString() };
     case 'database.unreachable':
@@ -114,7 +147,8 @@ export class AlertDelivery {
   ) {}
 
   add(alert: Alert): void {
-    if (this.waiting.length >= this.options.atMost) return this.lost(`${this.options.atMost} alerts wait for it already`);
+    if (this.waiting.length >= this.options.atMost)
+      return this.lost(`${this.options.atMost} alerts wait for it already`);
     this.waiting.push(alert);
     this.delivering ??= inCleanContext(() => this.deliverAll());
   }

@@ -1,5 +1,3 @@
-
-
 /** `critical`: work is not done until somebody acts. `warning`: it goes on, and somebody should look. */
 export type AlertSeverity = 'warning' | 'critical';
 
@@ -85,17 +83,28 @@ export const OPEN_GATE: AlertGate = { told: new Map(), windows: new Map() };
  * Whether an alert goes through. Kinds are counted apart, so that a flood of one hides no other. What is held back was
  * told to nobody, and may go through later.
  */
-export function admit(gate: AlertGate, { key, kind }: Pick<Alert, 'key' | 'kind'>, now: number, rules: AlertRules): { gate: AlertGate; verdict: 'pass' | 'repeated' | 'held' } {
+export function admit(
+  gate: AlertGate,
+  { key, kind }: Pick<Alert, 'key' | 'kind'>,
+  now: number,
+  rules: AlertRules,
+): { gate: AlertGate; verdict: 'pass' | 'repeated' | 'held' } {
   const toldAt = gate.told.get(key);
   if (toldAt !== undefined && now - toldAt < rules.repeatAfterMs) return { gate, verdict: 'repeated' };
   const last = gate.windows.get(kind);
   const open = last && (last.held > 0 || now - last.from < rules.windowMs) ? last : { from: now, passed: 0, held: 0 };
   if (open.passed >= rules.atMost) {
-    return { gate: { ...gate, windows: new Map(gate.windows).set(kind, { ...open, held: open.held + 1 }) }, verdict: 'held' };
+    return {
+      gate: { ...gate, windows: new Map(gate.windows).set(kind, { ...open, held: open.held + 1 }) },
+      verdict: 'held',
+    };
   }
   const lately = [...gate.told].filter(([, at]) => now - at < rules.repeatAfterMs);
   return {
-    gate: { told: new Map(lately).set(key, now), windows: new Map(gate.windows).set(kind, { ...open, passed: open.passed + 1 }) },
+    gate: {
+      told: new Map(lately).set(key, now),
+      windows: new Map(gate.windows).set(kind, { ...open, passed: open.passed + 1 }),
+    },
     verdict: 'pass',
   };
 }
@@ -105,7 +114,10 @@ export function closeWindows(gate: AlertGate, now: number, rules: AlertRules): {
   const over = [...gate.windows].filter(([, { from }]) => now - from >= rules.windowMs);
   const windows = new Map(gate.windows);
   for (const [kind] of over) windows.delete(kind);
-  return { gate: { ...gate, windows }, held: over.filter(([, { held }]) => held > 0).map(([kind, { held }]) => ({ kind, count: held })) };
+  return {
+    gate: { ...gate, windows },
+    held: over.filter(([, { held }]) => held > 0).map(([kind, { held }]) => ({ kind, count: held })),
+  };
 }
 
 /** When the first window with something held back is over; null when there is none. */

@@ -7,7 +7,16 @@ import type { AlertSinkOption } from '../options/alert-options.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { ALERT_SINK, SCHEDULER_OPTIONS } from '../options/tokens.js';
 import { AlertDelivery, alertOf, heldAlert, isToldByAll } from './alert-delivery.js';
-import { admit, type Alert, type AlertGate, type AlertRules, type AlertSink, closeWindows, nextClosing, OPEN_GATE } from './alert.js';
+import {
+  admit,
+  type Alert,
+  type AlertGate,
+  type AlertRules,
+  type AlertSink,
+  closeWindows,
+  nextClosing,
+  OPEN_GATE,
+} from './alert.js';
 import { OwnLogger } from './own-logger.js';
 import { SchedulerEvents } from './scheduler-events.js';
 import { ToldStore } from './told.store.js';
@@ -31,7 +40,11 @@ export class AlertsService {
     private readonly modules: ModuleRef,
     private readonly told: ToldStore,
   ) {
-    this.rules = { repeatAfterMs: options.alerts.repeatAfterMs, atMost: options.alerts.mostPerMinute, windowMs: WINDOW_MS };
+    this.rules = {
+      repeatAfterMs: options.alerts.repeatAfterMs,
+      atMost: options.alerts.mostPerMinute,
+      windowMs: WINDOW_MS,
+    };
   }
 
   /** Finds the sink and listens until the stream ends; without a sink, the log is all there is. */
@@ -90,7 +103,8 @@ export class AlertsService {
 
   /** Of what every replica tells, one alert. A database that can't be asked is no reason to say nothing. */
   private toldOnce(sink: AlertSink): AlertSink {
-    const first = (alert: Alert) => this.told.first(alert.key, { againAfterMs: this.rules.repeatAfterMs, unlessSince: null }).catch(() => true);
+    const first = (alert: Alert) =>
+      this.told.first(alert.key, { againAfterMs: this.rules.repeatAfterMs, unlessSince: null }).catch(() => true);
     return {
       alert: async (alert) => {
         if (!isToldByAll(alert) || (await first(alert))) await sink.alert(alert);
@@ -108,9 +122,16 @@ export class AlertsService {
  * @throws InvalidOptionsError when there is no such provider, or it is none
  */
 export async function findSink(given: AlertSinkOption | null, modules: ModuleRef): Promise<AlertSink | null> {
-  const sink = given === null ? provided(modules, ALERT_SINK) : isToken(given) ? (provided(modules, given) ?? (await made(given, modules))) : given;
+  const sink =
+    given === null
+      ? provided(modules, ALERT_SINK)
+      : isToken(given)
+        ? (provided(modules, given) ?? (await made(given, modules)))
+        : given;
   if (sink === null || typeof sink.alert === 'function') return sink;
-  throw new InvalidOptionsError(['DistributedSchedulerModule: alerts.sink: expected something with a method alert(alert).']);
+  throw new InvalidOptionsError([
+    'DistributedSchedulerModule: alerts.sink: expected something with a method alert(alert).',
+  ]);
 }
 
 function isToken(given: AlertSinkOption): given is Exclude<AlertSinkOption, AlertSink> {

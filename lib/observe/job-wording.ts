@@ -10,7 +10,9 @@ export function jobLine(job: JobDefinition, now: Date): string {
   const { schedule } = job;
   const next = schedule.nextAfter(now.getTime());
   const when =
-    next === null ? 'never' : `${zonedTime(new Date(next), schedule.timeZone)} ${schedule.timeZone} (${new Date(next).toISOString()})`;
+    next === null
+      ? 'never'
+      : `${zonedTime(new Date(next), schedule.timeZone)} ${schedule.timeZone} (${new Date(next).toISOString()})`;
   const missed = job.missed === 'skip' ? 'skip' : `${job.missed} within ${formatDuration(job.catchUpWindowMs)}`;
   const policies = [
     `overlap ${job.overlap}`,
@@ -18,7 +20,9 @@ export function jobLine(job: JobDefinition, now: Date): string {
     count(job.maxAttempts, 'attempt'),
     `lease ${formatDuration(job.leaseMs)}`,
     ...(job.jitterMs > 0 ? [`jitter ${formatDuration(job.jitterMs)}`] : []),
-    ...(schedule.isExternal ? [`trigger external${job.fallbackMs === null ? '' : `, fallback ${formatDuration(job.fallbackMs)}`}`] : []),
+    ...(schedule.isExternal
+      ? [`trigger external${job.fallbackMs === null ? '' : `, fallback ${formatDuration(job.fallbackMs)}`}`]
+      : []),
     ...(job.owner ? [`owner ${job.owner}`] : []),
   ];
   return `${job.name} "${schedule.expression}" (${schedule.timeZone}) next ${when}; ${policies.join(', ')}`;
@@ -52,7 +56,10 @@ export function clockChangeLine({ name, schedule: { timeZone } }: JobDefinition,
 
 /** Instead of {@link clockChangeLine}, for very many jobs. */
 export function clockChangesSummary(jobs: readonly JobDefinition[]): string {
-  const names = listed(jobs.slice(0, 5).map(({ name }) => name), jobs.length);
+  const names = listed(
+    jobs.slice(0, 5).map(({ name }) => name),
+    jobs.length,
+  );
   return `Within a year, clock changes move, double or skip occurrences of ${count(jobs.length, 'job')}: ${names}`;
 }
 

@@ -48,7 +48,12 @@ export type SchedulerFact =
   | ({ readonly type: 'run.completed'; readonly durationMs: number } & AttemptFacts)
   /** The handler of a run that it had completed before has ended, too; what it threw, if it did, changes nothing. */
   | ({ readonly type: 'run.woundUp'; readonly error: StoredError | null } & AttemptFacts)
-  | ({ readonly type: 'run.failed'; readonly durationMs: number; readonly error: StoredError; readonly retryInMs: number } & AttemptFacts)
+  | ({
+      readonly type: 'run.failed';
+      readonly durationMs: number;
+      readonly error: StoredError;
+      readonly retryInMs: number;
+    } & AttemptFacts)
   /** The run waits for a person: its attempts are used up, or as `reason` says. */
   | ({ readonly type: 'run.dead'; readonly error: StoredError; readonly reason?: string } & AttemptFacts)
   /** It was cancelled, and has ended. */
@@ -56,13 +61,20 @@ export type SchedulerFact =
   /** Once for each attempt that takes longer than the job's `budget`: it goes on. */
   | ({ readonly type: 'run.overBudget'; readonly budgetMs: number; readonly runningMs: number } & AttemptFacts)
   /** Its signal was aborted, because it has taken the time that this option of the job allows. */
-  | ({ readonly type: 'run.timedOut'; readonly limit: 'timeout' | 'maxRunTime'; readonly runningMs: number } & AttemptFacts)
+  | ({
+      readonly type: 'run.timedOut';
+      readonly limit: 'timeout' | 'maxRunTime';
+      readonly runningMs: number;
+    } & AttemptFacts)
   /**
-   * Once for each attempt: seconds after its signal was aborted its handler has not ended; or, not `told` so because the job has
+   * Once for each attempt: seconds after its signal was aborted its handler has not ended; or, not `told` so because
+   * the job has
    * no `timeout`, seconds after its `budget`. It may never end.
    */
   | ({ readonly type: 'run.stuck'; readonly told: boolean; readonly runningMs: number } & AttemptFacts)
-  /** Its handler has not ended, though its lease is lost and its `maxRunTime` is over: nothing waits for it any more. */
+  /**
+   * Its handler has not ended, though its lease is lost and its `maxRunTime` is over: nothing waits for it any more.
+   */
   | ({ readonly type: 'run.abandoned' } & AttemptFacts)
   /** Handed back: by a stopping instance, or because the answer to its claim was lost. Another starts it at once. */
   | ({ readonly type: 'run.released' } & AttemptFacts)
@@ -72,14 +84,33 @@ export type SchedulerFact =
   | ({ readonly type: 'run.skipped'; readonly reason: string } & RunKey)
   /** The occurrence has a row and waits for its turn: from a backfill, or because a backfill's run was in its way. */
   | ({ readonly type: 'run.queued'; readonly trigger: RunTrigger } & RunKey)
-  /** Missed occurrences were decided; `recorded` of them will not run, `heldBack` of those because the job was paused or disabled. */
-  | { readonly type: 'run.missed'; readonly jobName: string; readonly queued: readonly Date[]; readonly recorded: number; readonly heldBack: number; readonly from: Date; readonly until: Date }
+  /**
+   * Missed occurrences were decided; `recorded` of them will not run, `heldBack` of those because the job was paused or
+   * disabled.
+   */
+  | {
+      readonly type: 'run.missed';
+      readonly jobName: string;
+      readonly queued: readonly Date[];
+      readonly recorded: number;
+      readonly heldBack: number;
+      readonly from: Date;
+      readonly until: Date;
+    }
   /** A lease ran out and the reaper made the run claimable again. */
-  | ({ readonly type: 'run.orphaned'; readonly claimedBy: string; readonly reason: string; readonly overdueMs: number } & AttemptFacts)
+  | ({
+      readonly type: 'run.orphaned';
+      readonly claimedBy: string;
+      readonly reason: string;
+      readonly overdueMs: number;
+    } & AttemptFacts)
   /** The handler's signal was aborted: what it still writes is refused. */
   | ({ readonly type: 'lease.lost'; readonly cause: LeaseLoss } & AttemptFacts)
   /** What a former owner wanted to write was refused by the fence. */
-  | ({ readonly type: 'run.refused'; readonly write: 'completion' | 'failure' | 'release' | 'cancellation' } & AttemptFacts)
+  | ({
+      readonly type: 'run.refused';
+      readonly write: 'completion' | 'failure' | 'release' | 'cancellation';
+    } & AttemptFacts)
   /** Its handler has ended, and the occurrence is its pages' from now on. */
   | ({ readonly type: 'run.fannedOut'; readonly pages: number; readonly durationMs: number } & AttemptFacts)
   /** Of the pages that a handler published, so many were not there yet. */
@@ -101,96 +132,193 @@ export type SchedulerFact =
   | ({ readonly type: 'receipt.duplicate'; readonly entity: string; readonly effect: string } & AttemptFacts)
   /** The run was no longer ours: neither receipt nor effect was written. */
   | ({ readonly type: 'receipt.refused'; readonly entity: string; readonly effect: string } & AttemptFacts)
-  /** A call was made that nobody knows the end of (`error`: what it threw, if it did), and waits for a person. `attempt` had made it. */
-  | ({ readonly type: 'effect.inDoubt'; readonly entity: string; readonly effect: string; readonly error: StoredError | null } & AttemptFacts)
+  /**
+   * A call was made that nobody knows the end of (`error`: what it threw, if it did), and waits for a person. `attempt`
+   * had made it.
+   */
+  | ({
+      readonly type: 'effect.inDoubt';
+      readonly entity: string;
+      readonly effect: string;
+      readonly error: StoredError | null;
+    } & AttemptFacts)
   /** A call of an earlier attempt may have got through, and is made again under the same key. */
   | ({ readonly type: 'effect.resent'; readonly entity: string; readonly effect: string } & AttemptFacts)
   /** A batch of effects: `applied` happened now, `skipped` had happened already. */
-  | ({ readonly type: 'receipts.written'; readonly effect: string; readonly applied: number; readonly skipped: number; readonly failed: number } & AttemptFacts)
+  | ({
+      readonly type: 'receipts.written';
+      readonly effect: string;
+      readonly applied: number;
+      readonly skipped: number;
+      readonly failed: number;
+    } & AttemptFacts)
   /** In development, once for each effect of a job: it ended without a statement through its manager. */
   | ({ readonly type: 'receipt.bypassed'; readonly entity: string; readonly effect: string } & AttemptFacts)
   /**
-   * A job has another schedule on this instance than before, or something else of it changed: edited, renamed, or made at
+   * A job has another schedule on this instance than before, or something else of it changed: edited, renamed, or made
+   * at
    * run time. `was` is null for a new one, and where the schedule is the same; `updated` is true for the latter.
    */
-  | { readonly type: 'job.scheduled'; readonly jobName: string; readonly schedule: string; readonly was: string | null; readonly updated: boolean }
+  | {
+      readonly type: 'job.scheduled';
+      readonly jobName: string;
+      readonly schedule: string;
+      readonly was: string | null;
+      readonly updated: boolean;
+    }
   /** A job is not scheduled on this instance any more: removed, or decided under another name. */
   | { readonly type: 'job.unscheduled'; readonly jobName: string }
-  /** At boot: live instances of another version hold a job to another schedule, or name, than the code here declares. */
+  /**
+   * At boot: live instances of another version hold a job to another schedule, or name, than the code here declares.
+   */
   | { readonly type: 'job.contested'; readonly jobName: string; readonly declared: string; readonly holds: string }
   /** At boot: an operator has put another schedule in place of the one that the code here declares. */
   | { readonly type: 'job.overridden'; readonly jobName: string; readonly declared: string; readonly holds: string }
-  /** At boot: an operator holds the job back. `since` is null where nobody noted it, `until` where it lasts until somebody ends it. */
+  /**
+   * At boot: an operator holds the job back. `since` is null where nobody noted it, `until` where it lasts until
+   * somebody ends it.
+   */
   | ({ readonly type: 'job.held'; readonly jobName: string } & HoldFacts)
   /** A job is stored in a way that this version can't read; it is left to others. */
   | { readonly type: 'job.unreadable'; readonly jobName: string; readonly problem: string }
   /**
-   * The database refuses a step of this run because of what is stored of it or of its job, or what was to be written: somebody has to
+   * The database refuses a step of this run because of what is stored of it or of its job, or what was to be written:
+   * somebody has to
    * mend it. Other runs go on. Told once, until it was accepted again.
    */
   | ({ readonly type: 'data.refused'; readonly step: RefusedStep; readonly error: StoredError } & RunKey)
   /**
-   * No live instance can run these jobs any more. None declares them, and `perhapsNow` is a new job with the same schedule; or
+   * No live instance can run these jobs any more. None declares them, and `perhapsNow` is a new job with the same
+   * schedule; or
    * they were made at run time, and none has the handler `missingHandler`.
    */
-  | { readonly type: 'job.unregistered'; readonly jobs: readonly { readonly jobName: string; readonly perhapsNow: string | null; readonly missingHandler: string | null }[] }
+  | {
+      readonly type: 'job.unregistered';
+      readonly jobs: readonly {
+        readonly jobName: string;
+        readonly perhapsNow: string | null;
+        readonly missingHandler: string | null;
+      }[];
+    }
   /**
-   * After a connection was lost, or the server was restarted or another promoted: occurrences that were decided have no row any more,
+   * After a connection was lost, or the server was restarted or another promoted: occurrences that were decided have no
+   * row any more,
    * the first and the last of them. They are decided again.
    */
   | { readonly type: 'job.rewound'; readonly jobName: string; readonly from: Date; readonly until: Date }
   /**
-   * A live instance of another application declares jobs or handlers of the same names: each occurrence runs in one of the two.
+   * A live instance of another application declares jobs or handlers of the same names: each occurrence runs in one of
+   * the two.
    * Told once for each application and what is shared.
    */
-  | { readonly type: 'jobs.shared'; readonly application: string; readonly other: string; readonly jobs: readonly string[]; readonly handlers: readonly string[] }
+  | {
+      readonly type: 'jobs.shared';
+      readonly application: string;
+      readonly other: string;
+      readonly jobs: readonly string[];
+      readonly handlers: readonly string[];
+    }
   /**
-   * By the time-zone data of the live instance `other` the clocks of zones that jobs are in here change otherwise, this year or
+   * By the time-zone data of the live instance `other` the clocks of zones that jobs are in here change otherwise, this
+   * year or
    * the next. `tz` is the version of the data here, null where it is unknown.
    */
-  | { readonly type: 'zones.differ'; readonly zones: readonly string[]; readonly tz: string | null; readonly other: string; readonly otherTz: string | null }
+  | {
+      readonly type: 'zones.differ';
+      readonly zones: readonly string[];
+      readonly tz: string | null;
+      readonly other: string;
+      readonly otherTz: string | null;
+    }
   /** A job was seen to have changed: this instance looks for how. */
   | { readonly type: 'job.outdated'; readonly jobName: string }
   /** An operator asked for it on this instance; `willRun` of `occurrences` are to be run. */
-  | ({ readonly type: 'backfill.started'; readonly from: Date; readonly to: Date; readonly occurrences: number; readonly willRun: number } & BackfillFacts)
+  | ({
+      readonly type: 'backfill.started';
+      readonly from: Date;
+      readonly to: Date;
+      readonly occurrences: number;
+      readonly willRun: number;
+    } & BackfillFacts)
   /** Nothing of it is left: `done` and `dead` of its runs ended so, `leftAlone` had run or were in hand already. */
-  | ({ readonly type: 'backfill.finished'; readonly total: number; readonly leftAlone: number; readonly done: number; readonly dead: number } & BackfillFacts)
+  | ({
+      readonly type: 'backfill.finished';
+      readonly total: number;
+      readonly leftAlone: number;
+      readonly done: number;
+      readonly dead: number;
+    } & BackfillFacts)
   /** An operator ended it on this instance: `cancelled` runs will not start, `running` go on. */
-  | ({ readonly type: 'backfill.cancelled'; readonly by: string | null; readonly reason: string | null; readonly cancelled: number; readonly running: number } & BackfillFacts)
+  | ({
+      readonly type: 'backfill.cancelled';
+      readonly by: string | null;
+      readonly reason: string | null;
+      readonly cancelled: number;
+      readonly running: number;
+    } & BackfillFacts)
   | { readonly type: 'partition.created'; readonly names: readonly string[] }
   /** They were older than the retention. `dead`: of the runs in them, those that nobody had replayed or discarded. */
   | { readonly type: 'partition.dropped'; readonly names: readonly string[]; readonly dead: number }
   /**
-   * It ended at `until`, is older than the retention, and is kept because of what is open in its months; null: because a
+   * It ended at `until`, is older than the retention, and is kept because of what is open in its months; null: because
+   * a
    * transaction that began before has not ended. Told by one replica, once a day.
    */
   | { readonly type: 'partition.kept'; readonly name: string; readonly until: Date; readonly open: StillOpen | null }
   /**
-   * This machine's clock is further from the database's than `maxClockSkew`; ahead of it when `skewMs` is above zero. Told
+   * This machine's clock is further from the database's than `maxClockSkew`; ahead of it when `skewMs` is above zero.
+   * Told
    * once, and again when it is twice as bad or on the other side. Due-ness goes by the database's clock all the same.
    */
   | { readonly type: 'clock.skewed'; readonly skewMs: number; readonly maxMs: number }
   /** The clocks agree again. */
   | { readonly type: 'clock.agrees'; readonly skewMs: number }
-  /** A function among the options of a job threw. What stands instead: the error is retryable; the backoff ends the run. */
-  | ({ readonly type: 'policy.failed'; readonly option: 'retryable' | 'backoff'; readonly error: StoredError } & AttemptFacts)
+  /**
+   * A function among the options of a job threw. What stands instead: the error is retryable; the backoff ends the run.
+   */
+  | ({
+      readonly type: 'policy.failed';
+      readonly option: 'retryable' | 'backoff';
+      readonly error: StoredError;
+    } & AttemptFacts)
   /** The event loop of this process stood still for so long, and moves again. */
   | { readonly type: 'loop.blocked'; readonly forMs: number }
-  /** A periodic duty failed; it goes on by itself. `failures` counts those in a row; `trouble` says what is wrong with the database, if it is that. */
-  | { readonly type: 'loop.failed'; readonly loop: string; readonly error: StoredError; readonly failures: number; readonly trouble?: DatabaseTrouble | null }
+  /**
+   * A periodic duty failed; it goes on by itself. `failures` counts those in a row; `trouble` says what is wrong with
+   * the database, if it is that.
+   */
+  | {
+      readonly type: 'loop.failed';
+      readonly loop: string;
+      readonly error: StoredError;
+      readonly failures: number;
+      readonly trouble?: DatabaseTrouble | null;
+    }
   | { readonly type: 'loop.recovered'; readonly loop: string }
   /** The heartbeat's own connection was lost; it reconnects by itself. */
   | { readonly type: 'heartbeat.failed'; readonly error: StoredError; readonly trouble?: DatabaseTrouble | null }
   | { readonly type: 'heartbeat.recovered' }
-  /** `fastFailover` is on, and is of no use to this instance: a pooler is between it and the database. Its leases count. */
+  /**
+   * `fastFailover` is on, and is of no use to this instance: a pooler is between it and the database. Its leases count.
+   */
   | { readonly type: 'fastFailover.unavailable' }
-  /** Its lifeline was gone for `goneMs`: so many of its runs were taken over before their leases ended. By one replica. */
+  /**
+   * Its lifeline was gone for `goneMs`: so many of its runs were taken over before their leases ended. By one replica.
+   */
   | { readonly type: 'instance.gone'; readonly instanceId: string; readonly runs: number; readonly goneMs: number }
   /** The database has not answered for a while, since then; told once until it does. */
   | { readonly type: 'database.unreachable'; readonly since: Date; readonly trouble: DatabaseTrouble }
   | { readonly type: 'database.reachable'; readonly since: Date }
-  /** No run of the job has been done for longer than its `expectSuccessWithin`; one replica tells. `lastSuccessAt` is null when there was none. */
-  | { readonly type: 'job.overdue'; readonly jobName: string; readonly lastSuccessAt: Date | null; readonly expectedWithinMs: number }
+  /**
+   * No run of the job has been done for longer than its `expectSuccessWithin`; one replica tells. `lastSuccessAt` is
+   * null when there was none.
+   */
+  | {
+      readonly type: 'job.overdue';
+      readonly jobName: string;
+      readonly lastSuccessAt: Date | null;
+      readonly expectedWithinMs: number;
+    }
   /** No more partitions can be made, and the last one ends then: what is due later has no row. One replica tells. */
   | { readonly type: 'partitions.ending'; readonly until: Date; readonly daysLeft: number };
 

@@ -23,7 +23,11 @@ export class GuardedObservable<Value> extends Observable<Value> {
   }
 
   override subscribe(observer?: Partial<Observer<Value>> | Next<Value>): Subscription;
-  override subscribe(next?: Next<Value> | null, error?: Next<unknown> | null, complete?: (() => void) | null): Subscription;
+  override subscribe(
+    next?: Next<Value> | null,
+    error?: Next<unknown> | null,
+    complete?: (() => void) | null,
+  ): Subscription;
   override subscribe(
     observer?: Partial<Observer<Value>> | Next<Value> | null,
     error?: Next<unknown> | null,
@@ -54,7 +58,10 @@ function guard(listen: () => unknown): void {
 }
 
 function report(error: unknown): void {
-  new OwnLogger('SchedulerEvents').error('A listener of SchedulerEvents threw', error instanceof Error ? error.stack : String(error));
+  new OwnLogger('SchedulerEvents').error(
+    'A listener of SchedulerEvents threw',
+    error instanceof Error ? error.stack : String(error),
+  );
 }
 
 /**
@@ -86,10 +93,19 @@ export class SchedulerEvents extends GuardedObservable<SchedulerEvent> {
 }
 
 /** What a loop tells when its passes fail and when they work again. @param loop its name, for people */
-export function loopListener(events: SchedulerEvents, loop: string): Required<Pick<LoopOptions, 'onFailure' | 'onRecovery'>> {
+export function loopListener(
+  events: SchedulerEvents,
+  loop: string,
+): Required<Pick<LoopOptions, 'onFailure' | 'onRecovery'>> {
   return {
     onFailure: (error, failures) =>
-      events.emit({ type: 'loop.failed', loop, error: describeError(error), failures, trouble: databaseTrouble(error) }),
+      events.emit({
+        type: 'loop.failed',
+        loop,
+        error: describeError(error),
+        failures,
+        trouble: databaseTrouble(error),
+      }),
     onRecovery: () => events.emit({ type: 'loop.recovered', loop }),
   };
 }

@@ -58,7 +58,10 @@ export class SchedulerLogger {
   /** Which jobs the next year's clock changes will surprise. */
   private foretell(jobs: readonly JobDefinition[], now: number): void {
     const told = jobs
-      .map((job) => ({ job, changes: job.schedule.clockChanges(now, now + A_YEAR_MS).filter(({ surprising }) => surprising) }))
+      .map((job) => ({
+        job,
+        changes: job.schedule.clockChanges(now, now + A_YEAR_MS).filter(({ surprising }) => surprising),
+      }))
       .filter(({ changes }) => changes.length > 0);
     if (told.length > MOST_JOBS_TOLD) this.warn(clockChangesSummary(told.map(({ job }) => job)));
     else for (const { job, changes } of told) for (const change of changes) this.warn(clockChangeLine(job, change));

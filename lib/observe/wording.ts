@@ -26,43 +26,77 @@ const REFUSED_STEPS = {
 export function wordingOf(event: SchedulerEvent): LogLine | null {
   switch (event.type) {
     case 'scheduler.started':
-      if (event.jobs === 0) return { level: 'warn', text: 'No job found: is each class with @DistributedCron among the providers or controllers of a module?' };
+      if (event.jobs === 0)
+        return {
+          level: 'warn',
+          text: 'No job found: is each class with @DistributedCron among the providers or controllers of a module?',
+        };
       return { level: 'log', text: `Scheduling ${count(event.jobs, 'job')} as ${event.instanceId}` };
     case 'scheduler.stopping':
       return { level: 'log', text: `Stopping: no more claims, waiting for ${count(event.running, 'running handler')}` };
     case 'scheduler.stopped':
       return event.abandoned === 0
         ? { level: 'log', text: 'Stopped' }
-        : { level: 'warn', text: `Stopped with ${count(event.abandoned, 'handler')} still running: their runs are taken over when their leases end` };
+        : {
+            level: 'warn',
+            text: `Stopped with ${count(event.abandoned, 'handler')} still running: their runs are taken over when their leases end`,
+          };
     case 'run.claimed':
     case 'receipt.written':
     case 'receipt.duplicate':
       return null;
     case 'run.started':
-      return { level: 'debug', text: `${run(event)} attempt ${event.attempt} started ${roughly(Math.max(0, event.delayMs))} after its fire time` };
+      return {
+        level: 'debug',
+        text: `${run(event)} attempt ${event.attempt} started ${roughly(Math.max(0, event.delayMs))} after its fire time`,
+      };
     case 'run.completed':
-      return { level: 'log', text: `${run(event)} done in ${roughly(event.durationMs)}${event.attempt > 1 ? ` at attempt ${event.attempt}` : ''}` };
+      return {
+        level: 'log',
+        text: `${run(event)} done in ${roughly(event.durationMs)}${event.attempt > 1 ? ` at attempt ${event.attempt}` : ''}`,
+      };
     case 'run.woundUp':
       return event.error
-        ? { level: 'warn', text: `${run(event)} attempt ${event.attempt} threw after its completion, which stands: ${said(event.error)}`, stack: stack(event.error) }
+        ? {
+            level: 'warn',
+            text: `${run(event)} attempt ${event.attempt} threw after its completion, which stands: ${said(event.error)}`,
+            stack: stack(event.error),
+          }
         : { level: 'debug', text: `${run(event)} attempt ${event.attempt} has wound up after its completion` };
     case 'run.failed':
-      return { level: 'warn', text: `${run(event)} attempt ${event.attempt} failed, next in ${roughly(event.retryInMs)}: ${said(event.error)}`, stack: stack(event.error) };
+      return {
+        level: 'warn',
+        text: `${run(event)} attempt ${event.attempt} failed, next in ${roughly(event.retryInMs)}: ${said(event.error)}`,
+        stack: stack(event.error),
+      };
     case 'run.dead':
-      return { level: 'error', text: `${run(event)} is dead after attempt ${event.attempt}${event.reason && event.reason !== 'attempts used up' ? ` (${event.reason.split(':')[0]})` : ''} and waits for a person to replay or discard it: ${said(event.error)}`, stack: stack(event.error) };
+      return {
+        level: 'error',
+        text: `${run(event)} is dead after attempt ${event.attempt}${event.reason && event.reason !== 'attempts used up' ? ` (${event.reason.split(':')[0]})` : ''} and waits for a person to replay or discard it: ${said(event.error)}`,
+        stack: stack(event.error),
+      };
     case 'run.cancelled':
       return { level: 'log', text: `${run(event)} attempt ${event.attempt} ended as cancelled: ${event.reason}` };
     case 'run.overBudget':
-      return { level: 'warn', text: `${run(event)} attempt ${event.attempt} takes longer than its budget of ${formatDuration(event.budgetMs)}, and goes on` };
+      return {
+        level: 'warn',
+        text: `${run(event)} attempt ${event.attempt} takes longer than its budget of ${formatDuration(event.budgetMs)}, and goes on`,
+      };
     case 'run.timedOut':
-      return { level: 'warn', text: `${run(event)} attempt ${event.attempt} has run for its ${event.limit}: its handler was told to stop` };
+      return {
+        level: 'warn',
+        text: `${run(event)} attempt ${event.attempt} has run for its ${event.limit}: its handler was told to stop`,
+      };
     case 'run.stuck':
       return {
         level: 'error',
         text: `${run(event)} attempt ${event.attempt} is stuck: it has run for ${roughly(event.runningMs)}${event.told ? ', was told to stop, and did not' : ', past its budget'}`,
       };
     case 'run.abandoned':
-      return { level: 'error', text: `${run(event)} attempt ${event.attempt} has not ended in all its maxRunTime, and nothing waits for it any more: does its handler await something that never comes?` };
+      return {
+        level: 'error',
+        text: `${run(event)} attempt ${event.attempt} has not ended in all its maxRunTime, and nothing waits for it any more: does its handler await something that never comes?`,
+      };
     case 'run.released':
       return { level: 'log', text: `${run(event)} handed back: another instance goes on` };
     case 'run.skipped':
@@ -87,15 +121,30 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
     case 'run.missed':
       return missedLine(event);
     case 'run.orphaned':
-      return { level: 'warn', text: `${run(event)} taken from ${event.claimedBy} ${roughly(event.overdueMs)} after its lease was over (attempt ${event.attempt}): ${event.reason}` };
+      return {
+        level: 'warn',
+        text: `${run(event)} taken from ${event.claimedBy} ${roughly(event.overdueMs)} after its lease was over (attempt ${event.attempt}): ${event.reason}`,
+      };
     case 'lease.lost':
-      return { level: 'warn', text: `${run(event)} attempt ${event.attempt} lost its lease (${event.cause}): its handler was told to stop` };
+      return {
+        level: 'warn',
+        text: `${run(event)} attempt ${event.attempt} lost its lease (${event.cause}): its handler was told to stop`,
+      };
     case 'run.refused':
-      return { level: 'warn', text: `${run(event)} attempt ${event.attempt}: its ${event.write} was refused, the run is no longer ours` };
+      return {
+        level: 'warn',
+        text: `${run(event)} attempt ${event.attempt}: its ${event.write} was refused, the run is no longer ours`,
+      };
     case 'run.fannedOut':
-      return { level: 'log', text: `${run(event)} fanned out into ${count(event.pages, 'page')} in ${roughly(event.durationMs)}: its pages are worked from now on` };
+      return {
+        level: 'log',
+        text: `${run(event)} fanned out into ${count(event.pages, 'page')} in ${roughly(event.durationMs)}: its pages are worked from now on`,
+      };
     case 'pages.published':
-      return { level: 'debug', text: `${run(event)} attempt ${event.attempt} published ${count(event.published, 'page')}, ${event.added} of them new` };
+      return {
+        level: 'debug',
+        text: `${run(event)} attempt ${event.attempt} published ${count(event.published, 'page')}, ${event.added} of them new`,
+      };
     case 'page.started':
     case 'page.completed':
     case 'page.failed':
@@ -118,14 +167,27 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
           'repository or another connection is not in the receipt’s transaction and is not taken back with it: use manager.getRepository(…). Told in development only',
       };
     case 'receipt.refused':
-      return { level: 'warn', text: `${run(event)} attempt ${event.attempt}: the receipt for ${event.entity} (${event.effect}) was refused, the run is no longer ours` };
+      return {
+        level: 'warn',
+        text: `${run(event)} attempt ${event.attempt}: the receipt for ${event.entity} (${event.effect}) was refused, the run is no longer ours`,
+      };
     case 'effect.inDoubt':
-      return { level: 'error', text: `${run(event)} attempt ${event.attempt}: the call for ${event.entity} (${event.effect}) is in doubt and waits for a person to say what came of it (resolveInDoubt): ${event.error ? said(event.error) : 'it was cut off before its answer was written'}` };
+      return {
+        level: 'error',
+        text: `${run(event)} attempt ${event.attempt}: the call for ${event.entity} (${event.effect}) is in doubt and waits for a person to say what came of it (resolveInDoubt): ${event.error ? said(event.error) : 'it was cut off before its answer was written'}`,
+      };
     case 'effect.resent':
-      return { level: 'warn', text: `${run(event)} attempt ${event.attempt}: the call for ${event.entity} (${event.effect}) is made again under the same key, for an earlier one may have got through` };
+      return {
+        level: 'warn',
+        text: `${run(event)} attempt ${event.attempt}: the call for ${event.entity} (${event.effect}) is made again under the same key, for an earlier one may have got through`,
+      };
     case 'job.scheduled':
-      if (event.updated) return { level: 'log', text: `${event.jobName} was updated; it stays scheduled as ${event.schedule}` };
-      return { level: 'log', text: `${event.jobName} is scheduled as ${event.schedule} from now on${event.was === null ? '' : `; until now as ${event.was}`}` };
+      if (event.updated)
+        return { level: 'log', text: `${event.jobName} was updated; it stays scheduled as ${event.schedule}` };
+      return {
+        level: 'log',
+        text: `${event.jobName} is scheduled as ${event.schedule} from now on${event.was === null ? '' : `; until now as ${event.was}`}`,
+      };
     case 'job.unscheduled':
       return { level: 'log', text: `${event.jobName} is not scheduled any more` };
     case 'job.contested':
@@ -134,13 +196,22 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
         text: `${event.jobName} is declared here as ${event.declared}, and goes on as ${event.holds} until the last instance that declares that is gone`,
       };
     case 'job.overridden':
-      return { level: 'warn', text: `${event.jobName} is declared here as ${event.declared}; an operator has put ${event.holds} in its place, until that is cleared` };
+      return {
+        level: 'warn',
+        text: `${event.jobName} is declared here as ${event.declared}; an operator has put ${event.holds} in its place, until that is cleared`,
+      };
     case 'job.held':
       return { level: 'warn', text: heldLine(event) };
     case 'data.refused':
-      return { level: 'error', text: `${run(event)}: the database refuses its data (${REFUSED_STEPS[event.step]}). Others go on; mend the row, or the job's in job_schedule: ${said(event.error)}` };
+      return {
+        level: 'error',
+        text: `${run(event)}: the database refuses its data (${REFUSED_STEPS[event.step]}). Others go on; mend the row, or the job's in job_schedule: ${said(event.error)}`,
+      };
     case 'job.unreadable':
-      return { level: 'error', text: `${event.jobName} is stored in a way that this instance cannot read, and is left to others: ${event.problem}` };
+      return {
+        level: 'error',
+        text: `${event.jobName} is stored in a way that this instance cannot read, and is left to others: ${event.problem}`,
+      };
     case 'job.unregistered':
       return { level: 'warn', text: unregisteredLine(event.jobs) };
     case 'job.rewound':
@@ -168,14 +239,27 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
           'check that both machines are synchronised (NTP)',
       };
     case 'clock.agrees':
-      return { level: 'log', text: `This machine's clock agrees with the database's again (${apart(event.skewMs)} it)` };
+      return {
+        level: 'log',
+        text: `This machine's clock agrees with the database's again (${apart(event.skewMs)} it)`,
+      };
     case 'policy.failed':
-      return { level: 'error', text: `${run(event)} attempt ${event.attempt}: the job's ${event.option} function threw: ${said(event.error)}`, stack: stack(event.error) };
+      return {
+        level: 'error',
+        text: `${run(event)} attempt ${event.attempt}: the job's ${event.option} function threw: ${said(event.error)}`,
+        stack: stack(event.error),
+      };
     case 'loop.blocked':
-      return { level: 'warn', text: `The event loop stood still for ${roughly(event.forMs)}: look for synchronous work in a handler` };
+      return {
+        level: 'warn',
+        text: `The event loop stood still for ${roughly(event.forMs)}: look for synchronous work in a handler`,
+      };
     case 'loop.failed':
       return isTold(event.failures)
-        ? { level: 'warn', text: `The ${dutyOf(event)} failed (${event.failures} in a row) and tries again: ${said(event.error)}${advice(event)}` }
+        ? {
+            level: 'warn',
+            text: `The ${dutyOf(event)} failed (${event.failures} in a row) and tries again: ${said(event.error)}${advice(event)}`,
+          }
         : null;
     case 'loop.recovered':
       return { level: 'log', text: `The ${dutyOf(event)} works again` };
@@ -191,13 +275,22 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
           'Its runs are taken over when their leases end',
       };
     case 'instance.gone':
-      return { level: 'warn', text: `${event.instanceId} is gone: its lifeline was not there for ${roughly(event.goneMs)}, and ${count(event.runs, 'run')} of it can be taken over at once` };
+      return {
+        level: 'warn',
+        text: `${event.instanceId} is gone: its lifeline was not there for ${roughly(event.goneMs)}, and ${count(event.runs, 'run')} of it can be taken over at once`,
+      };
     case 'database.unreachable':
-      return { level: 'error', text: `The database has not answered since ${event.since.toISOString()}: nothing starts until it does. ${event.trouble.advice}` };
+      return {
+        level: 'error',
+        text: `The database has not answered since ${event.since.toISOString()}: nothing starts until it does. ${event.trouble.advice}`,
+      };
     case 'database.reachable':
       return { level: 'log', text: `The database answers again; it did not since ${event.since.toISOString()}` };
     case 'job.overdue':
-      return { level: 'error', text: `${event.jobName} is overdue: no run was done within ${formatDuration(event.expectedWithinMs)}; ${lastSuccess(event)}` };
+      return {
+        level: 'error',
+        text: `${event.jobName} is overdue: no run was done within ${formatDuration(event.expectedWithinMs)}; ${lastSuccess(event)}`,
+      };
     case 'partitions.ending':
       return {
         level: 'error',
@@ -210,7 +303,11 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
 
 /** The name of a loop, where that is no word for one. */
 function dutyOf({ loop }: { readonly loop: string }): string {
-  const duties: Readonly<Record<string, string>> = { schedules: 'schedule follower', partitions: 'partition maker', retention: 'dropping of old partitions' };
+  const duties: Readonly<Record<string, string>> = {
+    schedules: 'schedule follower',
+    partitions: 'partition maker',
+    retention: 'dropping of old partitions',
+  };
   return duties[loop] ?? loop;
 }
 

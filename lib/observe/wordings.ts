@@ -40,13 +40,21 @@ export function heldLine({ jobName, hold, since, until, by, reason }: EventOf<'j
 export function missedLine({ jobName, queued, recorded, heldBack, from, until }: EventOf<'run.missed'>): LogLine {
   const span = `from ${from.toISOString()} to ${until.toISOString()}`;
   if (queued.length === 0 && heldBack === recorded) {
-    return { level: 'log', text: `${jobName} was held back ${span}: ${count(recorded, 'occurrence')} recorded as paused or disabled` };
+    return {
+      level: 'log',
+      text: `${jobName} was held back ${span}: ${count(recorded, 'occurrence')} recorded as paused or disabled`,
+    };
   }
   const held = heldBack > 0 ? `, ${heldBack} of them as paused or disabled` : '';
-  return { level: 'warn', text: `${jobName} missed occurrences ${span}: ${queued.length} to be run, ${recorded} recorded${held}` };
+  return {
+    level: 'warn',
+    text: `${jobName} missed occurrences ${span}: ${queued.length} to be run, ${recorded} recorded${held}`,
+  };
 }
 
-type PageEvent = EventOf<'page.started' | 'page.completed' | 'page.failed' | 'page.dead' | 'page.cancelled' | 'page.released' | 'page.lost'>;
+type PageEvent = EventOf<
+  'page.started' | 'page.completed' | 'page.failed' | 'page.dead' | 'page.cancelled' | 'page.released' | 'page.lost'
+>;
 
 /** What the log says about a page. There may be thousands: what went well is for those who debug. */
 export function pageLine(event: PageEvent): LogLine {
@@ -55,17 +63,31 @@ export function pageLine(event: PageEvent): LogLine {
     case 'page.started':
       return { level: 'debug', text: `${page} attempt ${event.attempt} started` };
     case 'page.completed':
-      return { level: 'debug', text: `${page} done in ${roughly(event.durationMs)}${event.attempt > 1 ? ` at attempt ${event.attempt}` : ''}` };
+      return {
+        level: 'debug',
+        text: `${page} done in ${roughly(event.durationMs)}${event.attempt > 1 ? ` at attempt ${event.attempt}` : ''}`,
+      };
     case 'page.failed':
-      return { level: 'warn', text: `${page} attempt ${event.attempt} failed, next in ${roughly(event.retryInMs)}: ${said(event.error)}`, stack: event.error.stack ?? undefined };
+      return {
+        level: 'warn',
+        text: `${page} attempt ${event.attempt} failed, next in ${roughly(event.retryInMs)}: ${said(event.error)}`,
+        stack: event.error.stack ?? undefined,
+      };
     case 'page.dead':
-      return { level: 'error', text: `${page} is dead after attempt ${event.attempt} and waits for a person to replay or discard it: ${said(event.error)}`, stack: event.error.stack ?? undefined };
+      return {
+        level: 'error',
+        text: `${page} is dead after attempt ${event.attempt} and waits for a person to replay or discard it: ${said(event.error)}`,
+        stack: event.error.stack ?? undefined,
+      };
     case 'page.cancelled':
       return { level: 'log', text: `${page} attempt ${event.attempt} ended as cancelled: ${event.reason}` };
     case 'page.released':
       return { level: 'log', text: `${page} handed back: another instance goes on` };
     case 'page.lost':
-      return { level: 'warn', text: `${page} attempt ${event.attempt} was delivered again elsewhere: what it still writes is refused` };
+      return {
+        level: 'warn',
+        text: `${page} attempt ${event.attempt} was delivered again elsewhere: what it still writes is refused`,
+      };
   }
 }
 
@@ -78,7 +100,10 @@ export function partitionLine(event: EventOf<'partition.dropped' | 'partition.ke
   if (event.type === 'partition.dropped') {
     const text = `Dropped partitions ${event.names.join(', ')}, older than the retention`;
     if (event.dead === 0) return { level: 'log', text };
-    return { level: 'warn', text: `${text}, and with them ${count(event.dead, 'dead run')} that nobody had replayed or discarded` };
+    return {
+      level: 'warn',
+      text: `${text}, and with them ${count(event.dead, 'dead run')} that nobody had replayed or discarded`,
+    };
   }
   return { level: 'warn', text: `${event.name} is older than the retention and is kept: ${why(event)}` };
 }
@@ -86,7 +111,12 @@ export function partitionLine(event: EventOf<'partition.dropped' | 'partition.ke
 function why({ open }: EventOf<'partition.kept'>): string {
   if (!open) return 'a transaction that began before has not ended';
   const { runs, pages, inDoubt, backfills } = open;
-  const all = [count(runs, 'run'), count(pages, 'page'), count(inDoubt, 'call') + ' in doubt', count(backfills, 'backfill')];
+  const all = [
+    count(runs, 'run'),
+    count(pages, 'page'),
+    count(inDoubt, 'call') + ' in doubt',
+    count(backfills, 'backfill'),
+  ];
   const left = all.filter((text) => !text.startsWith('0 '));
   return `open in it: ${listed(left, left.length)}`;
 }
@@ -101,7 +131,12 @@ export function unregisteredLine(jobs: readonly Job[]): string {
   const handlers = new Set(jobs.flatMap(({ missingHandler }) => missingHandler ?? []));
   return [
     ...(declared.length > 0 ? [declaredLine(declared)] : []),
-    ...[...handlers].map((handler) => handlerLine(handler, jobs.filter(({ missingHandler }) => missingHandler === handler))),
+    ...[...handlers].map((handler) =>
+      handlerLine(
+        handler,
+        jobs.filter(({ missingHandler }) => missingHandler === handler),
+      ),
+    ),
   ].join('. ');
 }
 
@@ -109,8 +144,11 @@ function declaredLine(jobs: readonly Job[]): string {
   const told = jobs.slice(0, MOST_NAMES);
   const gone = `No live instance declares ${names(jobs)} any more: ${areNotRun(jobs)}`;
   if (jobs.length > 1) {
-    const same = told.flatMap(({ jobName, perhapsNow }) => (perhapsNow === null ? [] : [`${perhapsNow} as ${jobName} had`]));
-    const advice = 'If one was renamed, declare the new name with previously and the old one, and it goes on where that was';
+    const same = told.flatMap(({ jobName, perhapsNow }) =>
+      perhapsNow === null ? [] : [`${perhapsNow} as ${jobName} had`],
+    );
+    const advice =
+      'If one was renamed, declare the new name with previously and the old one, and it goes on where that was';
     return `${gone}. ${advice}${same.length > 0 ? `. Same schedule: ${listed(same, same.length)}` : ''}`;
   }
   const { jobName, perhapsNow } = jobs[0]!;
@@ -124,7 +162,10 @@ function handlerLine(handler: string, jobs: readonly Job[]): string {
 }
 
 function names(jobs: readonly Job[]): string {
-  return listed(jobs.slice(0, MOST_NAMES).map(({ jobName }) => jobName), jobs.length);
+  return listed(
+    jobs.slice(0, MOST_NAMES).map(({ jobName }) => jobName),
+    jobs.length,
+  );
 }
 
 function areNotRun(jobs: readonly Job[]): string {

@@ -25,15 +25,27 @@ export class CancelStore {
   async cancel({ jobName, fireTime }: RunKey, { by, reason }: ReadOperator): Promise<Cancelled> {
     const at = fireTime.toISOString();
     const asked = { verb: 'cancel', jobName, what: `the run of job "${jobName}" of ${at}` };
-    const { verdict, facts } = await carryOut<{ status: RunStatus } | null>(this.database, 'run_cancel_1', [jobName, at, by, reason], asked);
+    const { verdict, facts } = await carryOut<{ status: RunStatus } | null>(
+      this.database,
+      'run_cancel_1',
+      [jobName, at, by, reason],
+      asked,
+    );
     if (verdict === 'cancelled' || verdict === 'requested') return verdict;
-    throw new RunRefusedError(jobName, `cancel the run of ${at}`, facts ? `it is ${facts.status} already` : 'there is no such run');
+    throw new RunRefusedError(
+      jobName,
+      `cancel the run of ${at}`,
+      facts ? `it is ${facts.status} already` : 'there is no such run',
+    );
   }
 
   /** What the handlers of an instance are to stop for. @param flags those that are asked for */
   async asked(instanceId: string, flags: readonly string[]): Promise<AskedToStop> {
     const { coordination, tables } = this.database;
-    const [row] = await queryOn(coordination)<AskedToStopRow>(`select ${askedToStop(tables, '$1', '$2::text[]')}`, [instanceId, flags]);
+    const [row] = await queryOn(coordination)<AskedToStopRow>(`select ${askedToStop(tables, '$1', '$2::text[]')}`, [
+      instanceId,
+      flags,
+    ]);
     return readAskedToStop(row!);
   }
 }
@@ -50,14 +62,18 @@ export class Cancels {
 
   /**
    * A run that waits is cancelled at once; the handler of one that runs is told to stop, wherever it runs, with a
-   * `CancelledError` as its signal's reason. It keeps its lease until it has ended. Of one that was fanned out, pages that wait are
+   * `CancelledError` as its signal's reason. It keeps its lease until it has ended. Of one that was fanned out, pages
+   * that wait are
    * cancelled, and the handlers of the others are told; it is cancelled when the last of those has ended.
    * @throws InvalidOptionsError; RunRefusedError when there is no such run, or it has ended
    */
   async cancel(jobName: string, fireTime: Date, operator: Operator): Promise<Cancelled> {
     const verb = 'SchedulerService.cancel';
     const read = readOperator(operator, verb);
-    const cancelled = await this.store.cancel({ jobName: jobNameOf(jobName, verb), fireTime: given(fireTime, instant, `${verb}: fireTime`) }, read);
+    const cancelled = await this.store.cancel(
+      { jobName: jobNameOf(jobName, verb), fireTime: given(fireTime, instant, `${verb}: fireTime`) },
+      read,
+    );
     this.follower.wake();
     this.pages.wake();
     return cancelled;

@@ -27,22 +27,32 @@ interface Asked {
   readonly what?: string;
 }
 
-/** How often a row is looked at that another transaction holds, and how long between two looks, in milliseconds. No connection is held meanwhile. */
+/**
+ * How often a row is looked at that another transaction holds, and how long between two looks, in milliseconds. No
+ * connection is held meanwhile.
+ */
 const LOOKS = 20;
 const BETWEEN_LOOKS_MS = 100;
 
 /**
  * Calls the function of an operator's verb.
- * @throws UnknownJobError, RenamedJobError; OperationBusyError when another transaction holds for long what it would change
+ * @throws UnknownJobError, RenamedJobError; OperationBusyError when another transaction holds for long what it would
+ * change
  */
-export async function carryOut<Facts = unknown>(database: SchedulerDatabase, name: string, values: readonly FunctionValue[], { verb, jobName, what }: Asked): Promise<VerbAnswer<Facts>> {
+export async function carryOut<Facts = unknown>(
+  database: SchedulerDatabase,
+  name: string,
+  values: readonly FunctionValue[],
+  { verb, jobName, what }: Asked,
+): Promise<VerbAnswer<Facts>> {
   const busy = () => new OperationBusyError(verb, what ?? `job "${jobName}"`);
   for (let look = 1; look <= LOOKS; look++) {
     const [answer] = await database.call<VerbAnswer<Facts>>(name, values).catch((error: unknown) => {
       throw isImpatience(error) ? busy() : error;
     });
     const { verdict, facts } = answer!;
-    if (verdict === 'unknown job') throw await unknownJob(queryOn(database.coordination), database.tables.jobSchedule, jobName!);
+    if (verdict === 'unknown job')
+      throw await unknownJob(queryOn(database.coordination), database.tables.jobSchedule, jobName!);
     if (verdict === 'renamed') throw new RenamedJobError(jobName!, (facts as { yieldsTo: string }).yieldsTo);
     if (verdict !== 'busy') return answer!;
     await sleep(BETWEEN_LOOKS_MS);

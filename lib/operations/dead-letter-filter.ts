@@ -40,7 +40,8 @@ export interface BulkOptions {
   readonly dryRun?: boolean;
 }
 
-const instant: Rule<Date> = (given) => (given instanceof Date && !Number.isNaN(given.getTime()) ? { value: given } : expected('a Date', given));
+const instant: Rule<Date> = (given) =>
+  given instanceof Date && !Number.isNaN(given.getTime()) ? { value: given } : expected('a Date', given);
 
 const FILTER = {
   jobName: { rule: text(200) },
@@ -51,7 +52,9 @@ const FILTER = {
 } as const satisfies Record<keyof DeadLetterFilter, OptionTable[string]>;
 
 const BULK = {
-  limit: { rule: integer({ atLeast: 1, atMost: 1_000, whyMost: 'each call is one statement; call again for what is left' }) },
+  limit: {
+    rule: integer({ atLeast: 1, atMost: 1_000, whyMost: 'each call is one statement; call again for what is left' }),
+  },
   dryRun: { rule: flag },
 } as const satisfies Record<keyof BulkOptions, OptionTable[string]>;
 
@@ -59,11 +62,19 @@ const BULK = {
  * @param verb for people: `SchedulerService.replayAll`
  * @throws InvalidOptionsError with every problem
  */
-export function readBulk(filter: DeadLetterFilter | undefined, options: BulkOptions | undefined, verb: string): { filter: RunFilter; limit: number; dryRun: boolean } {
+export function readBulk(
+  filter: DeadLetterFilter | undefined,
+  options: BulkOptions | undefined,
+  verb: string,
+): { filter: RunFilter; limit: number; dryRun: boolean } {
   const which = readObject(filter, FILTER);
   const how = readObject(options, BULK);
   const problems = [...which.problems, ...how.problems];
   if (problems.length > 0) throw new InvalidOptionsError(problems.map((problem) => `${verb}: ${problem}`));
   const { jobName = null, status = 'dead', from = null, to = null, errorContains = null } = which.values;
-  return { filter: { jobName, status, from, to, errorContains }, limit: how.values.limit ?? 100, dryRun: how.values.dryRun ?? false };
+  return {
+    filter: { jobName, status, from, to, errorContains },
+    limit: how.values.limit ?? 100,
+    dryRun: how.values.dryRun ?? false,
+  };
 }

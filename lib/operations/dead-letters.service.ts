@@ -33,7 +33,8 @@ export class DeadLetterStore {
   constructor(private readonly database: SchedulerDatabase) {}
 
   /**
-   * Makes a run claimable now. What it has of attempts does not count any more, its key and its receipts stay. It leaves a
+   * Makes a run claimable now. What it has of attempts does not count any more, its key and its receipts stay. It
+   * leaves a
    * backfill that is active.
    * @param allowed the statuses it may have
    * @returns null when there is no such run
@@ -47,10 +48,20 @@ export class DeadLetterStore {
     return this.change('discard', key, allowed, actor);
   }
 
-  private async change(verb: 'replay' | 'discard', { jobName, fireTime }: RunKey, allowed: readonly RunStatus[], { by, reason }: Actor): Promise<ChangedRun | null> {
+  private async change(
+    verb: 'replay' | 'discard',
+    { jobName, fireTime }: RunKey,
+    allowed: readonly RunStatus[],
+    { by, reason }: Actor,
+  ): Promise<ChangedRun | null> {
     const at = fireTime.toISOString();
     const asked = { verb, jobName, what: `the run of job "${jobName}" of ${at}` };
-    const { verdict, facts } = await carryOut<Omit<ChangedRun, 'changed'>>(this.database, `run_${verb}_1`, [jobName, at, allowed, by, reason], asked);
+    const { verdict, facts } = await carryOut<Omit<ChangedRun, 'changed'>>(
+      this.database,
+      `run_${verb}_1`,
+      [jobName, at, allowed, by, reason],
+      asked,
+    );
     return verdict === 'unknown run' ? null : { ...facts, changed: verdict === 'changed' };
   }
 }
@@ -69,7 +80,8 @@ type Details = Readonly<Record<string, unknown>>;
 type BulkVerb = 'replay' | 'discard';
 
 /**
- * What `DeadLetterStore` does to one run, done to many: each verb is one statement with a limit, that also records it for
+ * What `DeadLetterStore` does to one run, done to many: each verb is one statement with a limit, that also records it
+ * for
  * each run. A run that somebody else changes right now is passed over.
  */
 export class DeadLetterBulkStore {
@@ -87,7 +99,10 @@ export class DeadLetterBulkStore {
        limit  $7`,
       [status, verb, ...parametersOf(filter), limit],
     );
-    return { runs: rows.map(({ jobName, fireTime }) => ({ jobName, fireTime })), left: (rows[0]?.total ?? 0) - rows.length };
+    return {
+      runs: rows.map(({ jobName, fireTime }) => ({ jobName, fireTime })),
+      left: (rows[0]?.total ?? 0) - rows.length,
+    };
   }
 
   replayAll(filter: RunFilter, limit: number, actor: Actor, details: Details): Promise<FoundRuns> {
@@ -98,11 +113,25 @@ export class DeadLetterBulkStore {
     return this.change('discard', filter, limit, actor, details);
   }
 
-  private async change(verb: BulkVerb, { status, ...filter }: RunFilter, limit: number, { by, reason }: Actor, details: Details): Promise<FoundRuns> {
+  private async change(
+    verb: BulkVerb,
+    { status, ...filter }: RunFilter,
+    limit: number,
+    { by, reason }: Actor,
+    details: Details,
+  ): Promise<FoundRuns> {
     const values = [verb, status, ...parametersOf(filter), limit, by, reason, JSON.stringify(details)];
     const asked = { verb, jobName: null, what: `runs that are ${status}` };
-    const { facts } = await carryOut<{ runs: [jobName: string, fireTime: string][]; left: number }>(this.database, 'run_change_all_1', values, asked);
-    return { runs: facts.runs.map(([jobName, fireTime]) => ({ jobName, fireTime: new Date(fireTime) })), left: facts.left };
+    const { facts } = await carryOut<{ runs: [jobName: string, fireTime: string][]; left: number }>(
+      this.database,
+      'run_change_all_1',
+      values,
+      asked,
+    );
+    return {
+      runs: facts.runs.map(([jobName, fireTime]) => ({ jobName, fireTime: new Date(fireTime) })),
+      left: facts.left,
+    };
   }
 }
 
@@ -116,7 +145,10 @@ const REPLAYABLE: readonly RunStatus[] = ['dead', 'failed', 'orphaned', 'done', 
 /** What a person may end. */
 const DISCARDABLE: readonly RunStatus[] = ['dead', 'failed', 'orphaned'];
 
-/** What a person does about runs that have failed. Each verb is recorded in `job_actions`, in the transaction in which it acts. */
+/**
+ * What a person does about runs that have failed. Each verb is recorded in `job_actions`, in the transaction in which
+ * it acts.
+ */
 @Injectable()
 @AfterRegistration()
 export class DeadLetters {
@@ -128,12 +160,15 @@ export class DeadLetters {
   ) {}
 
   /**
-   * Lets one run begin again, with all the attempts its job allows: the same occurrence, so that receipts hold what was done.
-   * It waits like any waiting run: for its turn, and for the end of a pause. A done, skipped or cancelled run may be replayed
+   * Lets one run begin again, with all the attempts its job allows: the same occurrence, so that receipts hold what was
+   * done.
+   * It waits like any waiting run: for its turn, and for the end of a pause. A done, skipped or cancelled run may be
+   * replayed
    * as well.
    * One that died of its pages begins again with those that are not done; its handler is not called.
    * @throws UnknownRunError when there is none
-   * @throws RunStateError when it is running or queued, when its row stands for a gap of several occurrences, or when its job was removed
+   * @throws RunStateError when it is running or queued, when its row stands for a gap of several occurrences, or when
+   * its job was removed
    */
   async replay(jobName: string, fireTime: Date, operator: Operator): Promise<void> {
     const actor = readOperator(operator, 'SchedulerService.replay');
@@ -158,7 +193,8 @@ export class DeadLetters {
   }
 
   /**
-   * Ends a dead run, or one that waits for its next attempt: it is cancelled, with the operator's reason, and needs nobody.
+   * Ends a dead run, or one that waits for its next attempt: it is cancelled, with the operator's reason, and needs
+   * nobody.
    * @throws UnknownRunError when there is none, RunStateError when it is in another state
    */
   async discard(jobName: string, fireTime: Date, operator: Operator): Promise<void> {
@@ -166,7 +202,13 @@ export class DeadLetters {
     const key = keyOf(jobName, fireTime, 'SchedulerService.discard');
     const run = await this.store.discard(key, DISCARDABLE, actor);
     if (!run) throw new UnknownRunError(jobName, fireTime);
-    if (!run.changed) throw new RunStateError('discard', key, run.status, 'only a run that is dead, failed or orphaned can be discarded');
+    if (!run.changed)
+      throw new RunStateError(
+        'discard',
+        key,
+        run.status,
+        'only a run that is dead, failed or orphaned can be discarded',
+      );
   }
 
   /**
@@ -190,13 +232,16 @@ export class DeadLetters {
 
 function whyNotReplayed({ status, gapCount, removed }: ChangedRun): string {
   if (removed) return 'its job was removed; make it again first';
-  if (gapCount !== null && gapCount > 1) return `its row stands for ${gapCount} occurrences that were missed, so use backfill`;
+  if (gapCount !== null && gapCount > 1)
+    return `its row stands for ${gapCount} occurrences that were missed, so use backfill`;
   return status === 'queued' ? 'it waits to be started already' : 'cancel it first, or wait for its end';
 }
 
 function keyOf(jobName: string, fireTime: Date, verb: string): { jobName: string; fireTime: Date } {
   const problems = [
-    ...(typeof jobName === 'string' && jobName !== '' && !jobName.includes('\0') ? [] : ['jobName: expected the name of a job']),
+    ...(typeof jobName === 'string' && jobName !== '' && !jobName.includes('\0')
+      ? []
+      : ['jobName: expected the name of a job']),
     ...(fireTime instanceof Date && !Number.isNaN(fireTime.getTime()) ? [] : ['fireTime: expected a Date']),
   ];
   if (problems.length > 0) throw new InvalidOptionsError(problems.map((problem) => `${verb}: ${problem}`));

@@ -54,13 +54,21 @@ const OPTIONS = {
 } as const satisfies Record<keyof DeadPageOptions, OptionTable[string]>;
 
 /** @param verb for people: `SchedulerService.replayPages` @throws InvalidOptionsError with every problem */
-export function readPageFilter(given: DeadPageFilter | undefined, options: DeadPageOptions | undefined, verb: string): { filter: PageFilter; limit: number; dryRun: boolean } {
+export function readPageFilter(
+  given: DeadPageFilter | undefined,
+  options: DeadPageOptions | undefined,
+  verb: string,
+): { filter: PageFilter; limit: number; dryRun: boolean } {
   const which = readObject(given, FILTER);
   const how = readObject(options, OPTIONS);
   const problems = [...which.problems, ...how.problems];
   if (problems.length > 0) throw new InvalidOptionsError(problems.map((problem) => `${verb}: ${problem}`));
   const { jobName = null, fireTime = null, page = null, errorContains = null } = which.values;
-  return { filter: { jobName, fireTime, page, errorContains }, limit: how.values.limit ?? 1_000, dryRun: how.values.dryRun ?? false };
+  return {
+    filter: { jobName, fireTime, page, errorContains },
+    limit: how.values.limit ?? 1_000,
+    dryRun: how.values.dryRun ?? false,
+  };
 }
 
 /** A page that waits for a person. */
@@ -105,20 +113,36 @@ export class PageLettersStore {
     return { pages: rows.map(({ total: _total, ...found }) => found), left: (rows[0]?.total ?? 0) - rows.length };
   }
 
-  /** Queues these pages of one occurrence again, which waits for its start by that. @returns how many; those that nobody has changed meanwhile */
+  /**
+   * Queues these pages of one occurrence again, which waits for its start by that. @returns how many; those that nobody
+   * has changed meanwhile
+   */
   replay(run: RunKey, pages: readonly string[], actor: Actor): Promise<number> {
     return this.change('replay', run, pages, actor);
   }
 
-  /** Throws these pages of one occurrence away; with the last dead one a dead occurrence ends as cancelled. @returns how many */
+  /**
+   * Throws these pages of one occurrence away; with the last dead one a dead occurrence ends as cancelled. @returns how
+   * many
+   */
   discard(run: RunKey, pages: readonly string[], actor: Actor): Promise<number> {
     return this.change('discard', run, pages, actor);
   }
 
-  private async change(verb: 'replay' | 'discard', { jobName, fireTime }: RunKey, pages: readonly string[], { by, reason }: Actor): Promise<number> {
+  private async change(
+    verb: 'replay' | 'discard',
+    { jobName, fireTime }: RunKey,
+    pages: readonly string[],
+    { by, reason }: Actor,
+  ): Promise<number> {
     const at = fireTime.toISOString();
     const asked = { verb, jobName, what: `pages of job "${jobName}" of ${at}` };
-    const { facts } = await carryOut<{ pages: number }>(this.database, `page_${verb}_1`, [jobName, at, pages, by, reason], asked);
+    const { facts } = await carryOut<{ pages: number }>(
+      this.database,
+      `page_${verb}_1`,
+      [jobName, at, pages, by, reason],
+      asked,
+    );
     return facts.pages;
   }
 }
@@ -131,7 +155,9 @@ export interface ChangedPages {
   readonly left: number;
 }
 
-/** What a person does about pages that have failed. Each verb is recorded in `job_actions`, once for each occurrence. */
+/**
+ * What a person does about pages that have failed. Each verb is recorded in `job_actions`, once for each occurrence.
+ */
 @Injectable()
 @AfterRegistration()
 export class DeadPages {
@@ -148,8 +174,10 @@ export class DeadPages {
   }
 
   /**
-   * Lets dead pages begin again, with all their attempts and the same receipts; those that are done are left alone. Their occurrence
-   * waits like any waiting run: for its turn, and for the end of a pause. Then it is under way, and ends with the last of them.
+   * Lets dead pages begin again, with all their attempts and the same receipts; those that are done are left alone.
+   * Their occurrence
+   * waits like any waiting run: for its turn, and for the end of a pause. Then it is under way, and ends with the last
+   * of them.
    * @throws InvalidOptionsError
    */
   async replay(filter: DeadPageFilter, operator: Operator, options?: DeadPageOptions): Promise<ChangedPages> {
@@ -162,19 +190,26 @@ export class DeadPages {
   }
 
   /**
-   * Ends dead pages for good: they are cancelled, with the operator's reason. When none is left of a dead occurrence, that is
+   * Ends dead pages for good: they are cancelled, with the operator's reason. When none is left of a dead occurrence,
+   * that is
    * cancelled, too. With `dryRun` no reason is needed.
    * @throws InvalidOptionsError
    */
   async discard(filter: DeadPageFilter, operator: Operator, options?: DeadPageOptions): Promise<ChangedPages> {
     const verb = 'SchedulerService.discardPages';
     const { by, reason } = readOperator(operator, verb);
-    if (reason === null && options?.dryRun !== true) throw new InvalidOptionsError([`${verb}: reason: say why, as in { by: '${by}', reason: '…' }`]);
+    if (reason === null && options?.dryRun !== true)
+      throw new InvalidOptionsError([`${verb}: reason: say why, as in { by: '${by}', reason: '…' }`]);
     const actor: Actor = { by, reason };
     return this.change(filter, options, verb, (run, pages) => this.store.discard(run, pages, actor));
   }
 
-  private async change(filter: DeadPageFilter, options: DeadPageOptions | undefined, verb: string, act: (run: RunKey, pages: string[]) => Promise<number>): Promise<ChangedPages> {
+  private async change(
+    filter: DeadPageFilter,
+    options: DeadPageOptions | undefined,
+    verb: string,
+    act: (run: RunKey, pages: string[]) => Promise<number>,
+  ): Promise<ChangedPages> {
     const { filter: which, limit, dryRun } = readPageFilter(filter, options, verb);
     const { pages, left } = await this.store.find(which, limit);
     if (dryRun) return { pages: pages.length, left };

@@ -37,22 +37,42 @@ export async function deliver(
     const { row, isSuperseded } = await store.standing(key);
     if (row) return delivered(key, row, true);
     if (fireTime <= job.effectiveFrom) {
-      throw new DeliveryRefusedError(job.name, 'before the schedule', `its schedule holds from ${job.effectiveFrom.toISOString()} on, and what came before is never due; a backfill runs it`);
+      throw new DeliveryRefusedError(
+        job.name,
+        'before the schedule',
+        `its schedule holds from ${job.effectiveFrom.toISOString()} on, and what came before is never due; a backfill runs it`,
+      );
     }
     const late = lateness({ fireTime: fireTime.getTime(), now: job.now.getTime(), isSuperseded }, job);
     const verdict = await store.take(job, fireTime, late ?? (await flagOff(job.flag)), { by, data });
     if (verdict === 'outdated' && edits < MOST_EDITS) continue;
     const { row: now } = await store.standing(key);
     if (now) return delivered(key, now, verdict === 'taken');
-    throw new DeliveryRefusedError(job.name, 'before the schedule', `everything up to ${job.decidedUntil.toISOString()} was decided, and there is no row of it any more`);
+    throw new DeliveryRefusedError(
+      job.name,
+      'before the schedule',
+      `everything up to ${job.decidedUntil.toISOString()} was decided, and there is no row of it any more`,
+    );
   }
 }
 
-/** Looks until the run has ended, for so many milliseconds at most, or until it is told to stop. @returns it as it is then */
-export async function untilEnded(store: DeliveryStore, at: Delivered, waitMs: number, signal?: AbortSignal): Promise<Delivered> {
+/**
+ * Looks until the run has ended, for so many milliseconds at most, or until it is told to stop. @returns it as it is
+ * then
+ */
+export async function untilEnded(
+  store: DeliveryStore,
+  at: Delivered,
+  waitMs: number,
+  signal?: AbortSignal,
+): Promise<Delivered> {
   const until = monotonicNow() + waitMs;
   let last = at;
-  for (let pause = FIRST_LOOK_MS; !hasEnded(last) && monotonicNow() < until && !signal?.aborted; pause = Math.min(2 * pause, LAST_LOOK_MS)) {
+  for (
+    let pause = FIRST_LOOK_MS;
+    !hasEnded(last) && monotonicNow() < until && !signal?.aborted;
+    pause = Math.min(2 * pause, LAST_LOOK_MS)
+  ) {
     await sleep(Math.min(pause, Math.max(1, until - monotonicNow())), undefined, { signal }).catch(() => {});
     if (signal?.aborted) break;
     last = await standingNow(store, at, at.duplicate).catch((error: unknown) => {

@@ -23,5 +23,12 @@ export function delivered(key: RunKey, row: Pick<Delivered, 'status' | 'reason'>
   const { jobName, fireTime } = key;
   const { status, reason } = row;
   const is = `${jobName} of ${fireTime.toISOString()} is ${status}${reason && status !== 'running' ? ` (${reason})` : ''}`;
-  return { jobName, fireTime, duplicate, status, reason, text: `${is}${duplicate ? '; this delivery changed nothing' : ''}.` };
+  return {
+    jobName,
+    fireTime,
+    duplicate,
+    status,
+    reason,
+    text: `${is}${duplicate ? '; this delivery changed nothing' : ''}.`,
+  };
 }

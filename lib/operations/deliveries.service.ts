@@ -47,11 +47,14 @@ export class Deliveries implements OnModuleDestroy {
   ) {}
 
   /**
-   * Delivers one occurrence, as often as you like: it runs once. Whichever replica has room starts it, this one at once.
-   * Its decision is that of the ticker: what is paused, turned off, in the way of another run or too late gets a row that
+   * Delivers one occurrence, as often as you like: it runs once. Whichever replica has room starts it, this one at
+   * once.
+   * Its decision is that of the ticker: what is paused, turned off, in the way of another run or too late gets a row
+   * that
    * says so. Also for a job with `trigger: 'schedule'`: whoever is first, the ticker or the delivery, decides.
    * @returns what there is of it now; `duplicate` when it was decided before
-   * @throws InvalidOptionsError, UnknownJobError; DeliveryRefusedError when the schedule has no such time, or it is still to come
+   * @throws InvalidOptionsError, UnknownJobError; DeliveryRefusedError when the schedule has no such time, or it is
+   * still to come
    */
   async deliver(jobName: string, options?: DeliverOptions): Promise<Delivered> {
     const { fireTime, ...rest } = readOperationOptions(options, DELIVER_OPTIONS, VERB);
@@ -64,7 +67,11 @@ export class Deliveries implements OnModuleDestroy {
   }
 
   /** The same, of options that were read. */
-  async take(jobName: string, time: DeliveredTime, { by, data, wait = 0 }: { by?: string; data?: unknown; wait?: number }): Promise<Delivered> {
+  async take(
+    jobName: string,
+    time: DeliveredTime,
+    { by, data, wait = 0 }: { by?: string; data?: unknown; wait?: number },
+  ): Promise<Delivered> {
     const name = jobNameOf(jobName, VERB);
     const flagOff = async (flag: string | null) => (await this.flags.off([flag])).get(flag) ?? null;
     const taken = await deliver(this.store, { jobName: name, time, by: by ?? null, data: data ?? null }, flagOff);

@@ -9,7 +9,11 @@ import type { SchedulerDatabase } from '../database/scheduler-database.js';
 import { wakeUp } from '../database/wake-up.js';
 
 /** A job as it was declared last: whoever delivers need not have its code. */
-export interface DeliverableJob extends Pick<JobPolicies, 'overlap' | 'queueLimit' | 'concurrencyGroup' | 'missed' | 'catchUpWindowMs' | 'lateAfterMs' | 'fallbackMs' | 'flag'> {
+export interface DeliverableJob
+  extends Pick<
+    JobPolicies,
+    'overlap' | 'queueLimit' | 'concurrencyGroup' | 'missed' | 'catchUpWindowMs' | 'lateAfterMs' | 'fallbackMs' | 'flag'
+  > {
   /** Its name by now. */
   readonly name: string;
   readonly schedule: Schedule;
@@ -27,7 +31,10 @@ export interface DeliveredStanding {
   readonly isSuperseded: boolean;
 }
 
-/** So much may be looked through beside what is needed: moving the watermark with each delivery would be a write of its own. */
+/**
+ * So much may be looked through beside what is needed: moving the watermark with each delivery would be a write of its
+ * own.
+ */
 const SLACK_MS = 3_600_000;
 
 /** What the delivery of an occurrence looks at and writes. */
@@ -43,7 +50,8 @@ export class DeliveryStore {
 
   /**
    * The job of that name, also of a former one.
-   * @throws UnknownJobError; what `compileSchedule` throws, for what a newer version of this library, or a person, stored
+   * @throws UnknownJobError; what `compileSchedule` throws, for what a newer version of this library, or a person,
+   * stored
    */
   async job(name: string): Promise<DeliverableJob> {
     const { jobSchedule } = this.database.tables;
@@ -56,9 +64,29 @@ export class DeliveryStore {
       [name],
     );
     if (!row) throw await unknownJob(this.query, jobSchedule, name);
-    const { overlap, maxParallel, queueLimit, concurrencyGroup, missed, catchUpWindowMs, lateAfterMs, fallbackMs, flag } = row.policies;
+    const {
+      overlap,
+      maxParallel,
+      queueLimit,
+      concurrencyGroup,
+      missed,
+      catchUpWindowMs,
+      lateAfterMs,
+      fallbackMs,
+      flag,
+    } = row.policies;
     return {
-      ...{ overlap, parallel: maxParallel, queueLimit, concurrencyGroup, missed, catchUpWindowMs, lateAfterMs, fallbackMs, flag },
+      ...{
+        overlap,
+        parallel: maxParallel,
+        queueLimit,
+        concurrencyGroup,
+        missed,
+        catchUpWindowMs,
+        lateAfterMs,
+        fallbackMs,
+        flag,
+      },
       name: row.name,
       schedule: compileSchedule(row.cron, row.time_zone, row.name, row.calendar),
       effectiveFrom: row.effective_from,
@@ -70,7 +98,12 @@ export class DeliveryStore {
   /** The row of its own before a gap that covers it. */
   async standing({ jobName, fireTime }: RunKey): Promise<DeliveredStanding> {
     const { jobRuns } = this.database.tables;
-    const [row] = await this.query<{ status: RunStatus | null; reason: string | null; attempt: number; superseded: boolean }>(
+    const [row] = await this.query<{
+      status: RunStatus | null;
+      reason: string | null;
+      attempt: number;
+      superseded: boolean;
+    }>(
       `select own.status, own.reason, own.attempt,
               exists (
                 select from ${jobRuns} newer
@@ -94,7 +127,8 @@ export class DeliveryStore {
   }
 
   /**
-   * Decides about an occurrence by the same statement as a claim that is due: whoever comes second finds the row. What is to
+   * Decides about an occurrence by the same statement as a claim that is due: whoever comes second finds the row. What
+   * is to
    * run wakes all instances up: here may be no room, or nobody who runs it.
    * @param off why it is not to run, whatever else there is; null when nothing says so
    */
@@ -131,7 +165,10 @@ export class DeliveryStore {
     return schedule.isExternal && fallbackMs === null;
   }
 
-  /** What is too old to run is as good as decided: a rename or an edit has not to look through it. A delivery waits for nobody because of that. */
+  /**
+   * What is too old to run is as good as decided: a rename or an edit has not to look through it. A delivery waits for
+   * nobody because of that.
+   */
   private async forgetThePast({ name, decidedUntil, now, catchUpWindowMs }: DeliverableJob): Promise<void> {
     const tooOld = now.getTime() - catchUpWindowMs;
     if (decidedUntil.getTime() >= tooOld - SLACK_MS) return;
@@ -158,7 +195,10 @@ interface DeliverableRow {
   cron: string;
   time_zone: string;
   calendar: string | null;
-  policies: Omit<DeliverableJob, 'parallel'> & { maxParallel: number | null; concurrencyGroup: ConcurrencyGroup | null };
+  policies: Omit<DeliverableJob, 'parallel'> & {
+    maxParallel: number | null;
+    concurrencyGroup: ConcurrencyGroup | null;
+  };
   effective_from: Date;
   decided_until: Date;
   now: Date;

@@ -12,7 +12,9 @@ export type DeliveredTime =
   /** Nothing: the one that is due now is meant. */
   | { readonly kind: 'now' };
 
-/** Why a delivery names no occurrence that could be run, however often it is delivered; but for one that is too early. */
+/**
+ * Why a delivery names no occurrence that could be run, however often it is delivered; but for one that is too early.
+ */
 export type DeliveryProblem = 'off the grid' | 'too early' | 'nothing is due' | 'before the schedule';
 
 /** A delivery that is not taken in. */
@@ -35,7 +37,12 @@ const SENT_WITHIN_MS = 60_000;
  * The occurrence that is meant, by the database's clock, milliseconds.
  * @returns why it is none, if it is
  */
-export function occurrenceOf(schedule: Schedule, given: DeliveredTime, now: number, lateAfterMs: number): number | RefusedDelivery {
+export function occurrenceOf(
+  schedule: Schedule,
+  given: DeliveredTime,
+  now: number,
+  lateAfterMs: number,
+): number | RefusedDelivery {
   if (given.kind === 'planned') return plannedAt(schedule, given.at, now);
   if (given.kind === 'sent') {
     const meant = dueAbout(schedule, given.at, SENT_WITHIN_MS);
@@ -43,7 +50,10 @@ export function occurrenceOf(schedule: Schedule, given: DeliveredTime, now: numb
   }
   const meant = dueAbout(schedule, now, lateAfterMs);
   if (meant !== null) return meant;
-  return { problem: 'nothing is due', why: `nothing of it is due now; name the time that is meant, ${around(schedule, now)}` };
+  return {
+    problem: 'nothing is due',
+    why: `nothing of it is due now; name the time that is meant, ${around(schedule, now)}`,
+  };
 }
 
 /** The last fire time, at most so long ago; or the next one, where a clock that is ahead of another would mean that. */
@@ -60,13 +70,19 @@ function plannedAt(schedule: Schedule, at: number, now: number): number | Refuse
 }
 
 function offGrid(schedule: Schedule, at: number): RefusedDelivery {
-  return { problem: 'off the grid', why: `"${schedule.expression}" (${schedule.timeZone}) has no fire time at ${iso(at)}; ${around(schedule, at)}` };
+  return {
+    problem: 'off the grid',
+    why: `"${schedule.expression}" (${schedule.timeZone}) has no fire time at ${iso(at)}; ${around(schedule, at)}`,
+  };
 }
 
 function tooEarly(fireTime: number, now: number): RefusedDelivery | null {
   if (fireTime <= now + EARLIEST_MS) return null;
   const ahead = formatDuration(Math.round((fireTime - now) / 1_000) * 1_000);
-  return { problem: 'too early', why: `${iso(fireTime)} is still ${ahead} away by the database's clock; deliver it when it is due, at most ${formatDuration(EARLIEST_MS)} before` };
+  return {
+    problem: 'too early',
+    why: `${iso(fireTime)} is still ${ahead} away by the database's clock; deliver it when it is due, at most ${formatDuration(EARLIEST_MS)} before`,
+  };
 }
 
 function around(schedule: Schedule, at: number): string {
@@ -91,7 +107,12 @@ export interface DeliveredOccurrence {
  */
 export function lateness(
   { fireTime, now, isSuperseded }: DeliveredOccurrence,
-  { missed, catchUpWindowMs, lateAfterMs, fallbackMs }: Pick<JobPolicies, 'missed' | 'catchUpWindowMs' | 'lateAfterMs' | 'fallbackMs'>,
+  {
+    missed,
+    catchUpWindowMs,
+    lateAfterMs,
+    fallbackMs,
+  }: Pick<JobPolicies, 'missed' | 'catchUpWindowMs' | 'lateAfterMs' | 'fallbackMs'>,
 ): SkipReason | null {
   const late = now - fireTime;
   if (late >= catchUpWindowMs) return 'missed: too old';

@@ -18,7 +18,9 @@ export function explainAbsence(facts: ExplanationFacts, kind: ExplanationKind): 
     case 'waiting':
       return waiting(facts);
     case 'dead':
-      return row!.reason === 'attempts used up' ? 'It used up its attempts and waits for a person.' : `It is dead${row!.reason ? ` (${row!.reason})` : ''} and waits for a person.`;
+      return row!.reason === 'attempts used up'
+        ? 'It used up its attempts and waits for a person.'
+        : `It is dead${row!.reason ? ` (${row!.reason})` : ''} and waits for a person.`;
     case 'cancelled':
       return `It was cancelled: ${row!.reason}.`;
     default:
@@ -28,29 +30,37 @@ export function explainAbsence(facts: ExplanationFacts, kind: ExplanationKind): 
 
 function skipped({ row }: ExplanationFacts): string {
   const { reason, gap, fireTime } = row!;
-  if (!gap || gap.count === 1) return reason?.startsWith('skipped by ') ? `It was ${reason}.` : `It was skipped: ${reason}.`;
+  if (!gap || gap.count === 1)
+    return reason?.startsWith('skipped by ') ? `It was ${reason}.` : `It was skipped: ${reason}.`;
   return `It was skipped: ${reason}. One row, of ${iso(fireTime)}, says so for ${gap.count} occurrences from ${iso(gap.from)} on.`;
 }
 
 function waiting({ row, job, now, inTheWay }: ExplanationFacts): string {
-  const began = row!.status === 'queued' ? 'It waits for its start' : `Its last attempt ended ${row!.status}${row!.reason ? ` (${row!.reason})` : ''}, and it waits for the next`;
+  const began =
+    row!.status === 'queued'
+      ? 'It waits for its start'
+      : `Its last attempt ended ${row!.status}${row!.reason ? ` (${row!.reason})` : ''}, and it waits for the next`;
   const held = hold(job);
   if (job?.removedAt) return `${began}, but the job was removed: it will be cancelled.`;
   if (held !== '') return `${began}.${held}`;
   if (row!.nextAttemptAt && row!.nextAttemptAt > now) return `${began}, at ${iso(row!.nextAttemptAt)}.`;
   if (job?.instances === 0) return `${began}, but no live instance knows the job.`;
   if (inTheWay) return `${began}: the run of ${iso(inTheWay.fireTime)} is under way on ${inTheWay.instanceId}.`;
-  if (job?.fullGroup) return `${began}: its concurrency group "${job.fullGroup.name}" has ${job.fullGroup.limit} runs under way, as many as it may.`;
+  if (job?.fullGroup)
+    return `${began}: its concurrency group "${job.fullGroup.name}" has ${job.fullGroup.limit} runs under way, as many as it may.`;
   return `${began}: for an instance with room for it.`;
 }
 
 function undecided({ fireTime, job, schedule }: ExplanationFacts): string {
   const { decidedUntil, removedAt, yieldsTo, instances } = job!;
   if (removedAt) return `It has no row: the job was removed ${iso(removedAt)}.`;
-  if (yieldsTo !== null) return `It has no row under this name: the job's occurrences are decided as "${yieldsTo}". Explain that one.`;
+  if (yieldsTo !== null)
+    return `It has no row under this name: the job's occurrences are decided as "${yieldsTo}". Explain that one.`;
   if (schedule?.isExternal) return 'It has no row: its trigger is external, and nobody has delivered it.';
-  if (fireTime <= decidedUntil) return `It has no row, though everything up to ${iso(decidedUntil)} is decided: its history was dropped, or it was decided under another name or schedule.`;
-  if (instances === 0) return 'It is due and has no row: no live instance knows the job. When one starts, the missed policy decides.';
+  if (fireTime <= decidedUntil)
+    return `It has no row, though everything up to ${iso(decidedUntil)} is decided: its history was dropped, or it was decided under another name or schedule.`;
+  if (instances === 0)
+    return 'It is due and has no row: no live instance knows the job. When one starts, the missed policy decides.';
   return `It is due and has no row yet: everything is decided up to ${iso(decidedUntil)}, and this is later. The claim, or the missed policy, decides next.${hold(job)}`;
 }
 

@@ -41,7 +41,12 @@ export interface ExplainedJob {
   /** Every due occurrence up to here has a row; a lower bound. */
   readonly decidedUntil: Date;
   readonly enabled: boolean;
-  readonly paused: { readonly by: string | null; readonly reason: string | null; readonly since: Date; readonly until: Date | null } | null;
+  readonly paused: {
+    readonly by: string | null;
+    readonly reason: string | null;
+    readonly since: Date;
+    readonly until: Date | null;
+  } | null;
   readonly flag: string | null;
   readonly flagOff: FlagOffPolicy;
   /** The table has it as off. */
@@ -69,11 +74,20 @@ export interface ExplanationFacts {
   readonly job: ExplainedJob | null;
   readonly row: ExplainedRow | null;
   /**
-   * Whether the schedule has this fire time and waits for its delivery, which rule of its calendar leaves it out, and those around it; null when the
+   * Whether the schedule has this fire time and waits for its delivery, which rule of its calendar leaves it out, and
+   * those around it; null when the
    * schedule cannot be read here.
    */
-  readonly schedule: { readonly fires: boolean; readonly isExternal?: boolean; readonly leftOutBy?: string | null; readonly before: Date | null; readonly after: Date | null } | null;
-  /** Runs of the job that were under way while this one was; of one that was skipped for them, when that was decided. */
+  readonly schedule: {
+    readonly fires: boolean;
+    readonly isExternal?: boolean;
+    readonly leftOutBy?: string | null;
+    readonly before: Date | null;
+    readonly after: Date | null;
+  } | null;
+  /**
+   * Runs of the job that were under way while this one was; of one that was skipped for them, when that was decided.
+   */
   readonly beside: readonly Date[];
   /** Occurrences that were skipped because this one was under way. */
   readonly skippedFor: readonly Date[];
@@ -117,7 +131,9 @@ export interface Explanation {
   readonly checkpoint: string | null;
   /** Whether it overlapped other runs of its job. */
   readonly overlap: string;
-  /** Runs of the job that were under way while this one was; of one that was skipped for them, when that was decided. */
+  /**
+   * Runs of the job that were under way while this one was; of one that was skipped for them, when that was decided.
+   */
   readonly beside: readonly Date[];
   readonly skippedFor: readonly Date[];
   /** What to do to run this one period again. */

@@ -1,5 +1,11 @@
 import { DECIDED_AS } from '../catch-up/backfill.js';
-import type { CallInDoubt, Explanation, ExplanationFacts, ExplanationKind, ExplainedStart } from './explanation-facts.js';
+import type {
+  CallInDoubt,
+  Explanation,
+  ExplanationFacts,
+  ExplanationKind,
+  ExplainedStart,
+} from './explanation-facts.js';
 import type { PageProgress } from '../fan-out/page.js';
 import { explainAbsence } from './explained-absence.js';
 
@@ -19,10 +25,40 @@ export function explanationOf(facts: ExplanationFacts): Explanation {
   const kind = kindOf(facts);
   const starts = row?.starts ?? [];
   const why = kind === 'done' || kind === 'running' || kind === 'fanned_out' ? null : explainAbsence(facts, kind);
-  const answers = { checkpoint: checkpointInWords(facts, kind), secondStart: secondStart(facts), overlap: overlapOf(facts), rerun: rerun(facts, kind) };
+  const answers = {
+    checkpoint: checkpointInWords(facts, kind),
+    secondStart: secondStart(facts),
+    overlap: overlapOf(facts),
+    rerun: rerun(facts, kind),
+  };
   const nearest = schedule && { before: schedule.before, after: schedule.after };
-  const text = [`${jobName} of ${iso(fireTime)}: ${kind}.`, startsInWords(starts), pagesInWords(row?.pages), why, answers.checkpoint, answers.secondStart, answers.overlap, doubts(inDoubt), answers.rerun].filter((part) => part !== null).join('\n');
-  return { jobName, fireTime, kind, starts, ...answers, beside, skippedFor, why, pages: row?.pages ?? null, inDoubt, nearest, text };
+  const text = [
+    `${jobName} of ${iso(fireTime)}: ${kind}.`,
+    startsInWords(starts),
+    pagesInWords(row?.pages),
+    why,
+    answers.checkpoint,
+    answers.secondStart,
+    answers.overlap,
+    doubts(inDoubt),
+    answers.rerun,
+  ]
+    .filter((part) => part !== null)
+    .join('\n');
+  return {
+    jobName,
+    fireTime,
+    kind,
+    starts,
+    ...answers,
+    beside,
+    skippedFor,
+    why,
+    pages: row?.pages ?? null,
+    inDoubt,
+    nearest,
+    text,
+  };
 }
 
 function kindOf({ row, job, schedule, fireTime, now }: ExplanationFacts): ExplanationKind {
@@ -62,7 +98,8 @@ function pagesInWords(pages: PageProgress | null | undefined): string | null {
 
 function secondStart({ row, job, fireTime }: ExplanationFacts): string {
   if (!row && !job) return 'Nothing starts for a job that is not there.';
-  if (row && row.fireTime.getTime() !== fireTime.getTime()) return `It has no row of its own: that of ${iso(row.fireTime)} stands for it, and what is decided is not claimed.`;
+  if (row && row.fireTime.getTime() !== fireTime.getTime())
+    return `It has no row of its own: that of ${iso(row.fireTime)} stands for it, and what is decided is not claimed.`;
   if (!row) return 'Nothing has been claimed for it; the unique key (job_name, fire_time) lets one instance win.';
   const last = row.starts.at(-1);
   const key = 'the unique key (job_name, fire_time) of job_runs: the row is there, and every other claim finds it';
@@ -70,12 +107,15 @@ function secondStart({ row, job, fireTime }: ExplanationFacts): string {
     const until = row.hasLifeline ? 'and only after that, or when its lifeline is gone,' : 'and only after that';
     return `A second start is blocked by ${key}; attempt ${last.attempt} of ${last.instanceId} holds its lease until ${iso(row.leaseUntil)}, ${until} may the next attempt begin.`;
   }
-  const fence = last ? `. What attempt ${last.attempt} or one before it still writes is refused: each write names its attempt` : '';
+  const fence = last
+    ? `. What attempt ${last.attempt} or one before it still writes is refused: each write names its attempt`
+    : '';
   return `A second start is blocked by ${key}${fence}.`;
 }
 
 function overlapOf({ row, beside, skippedFor }: ExplanationFacts): string {
-  if (row?.status === 'skipped' && beside.length > 0) return `It overlapped nothing: it was not started, for ${list(beside)} was under way.`;
+  if (row?.status === 'skipped' && beside.length > 0)
+    return `It overlapped nothing: it was not started, for ${list(beside)} was under way.`;
   if (!row || row.starts.length === 0) return 'It overlapped nothing: it was not started.';
   const skipped = skippedFor.length > 0 ? ` Skipped because of it: ${list(skippedFor)}.` : '';
   if (beside.length === 0) return `It did not overlap another run of its job.${skipped}`;
@@ -92,7 +132,8 @@ function rerun({ jobName, fireTime, now, job, row, elsewhere }: ExplanationFacts
   const at = `new Date("${iso(fireTime)}")`;
   const of = `${JSON.stringify(jobName)}, ${at}`;
   // What was not run under a former name is the new one's to run.
-  const backfill = (options: string) => `SchedulerService.backfill(${JSON.stringify(job?.yieldsTo ?? jobName)}, ${at}, ${at}${options})`;
+  const backfill = (options: string) =>
+    `SchedulerService.backfill(${JSON.stringify(job?.yieldsTo ?? jobName)}, ${at}, ${at}${options})`;
   const former = elsewhere ?? (row?.reason?.startsWith(DECIDED_AS) ? row.reason.slice(DECIDED_AS.length) : null);
   const replay = `To run it again: replay(${of}, { by }); what its receipts have done is not done twice.`;
   if (job?.removedAt && kind !== 'running') {
@@ -119,9 +160,12 @@ function rerun({ jobName, fireTime, now, job, row, elsewhere }: ExplanationFacts
       if (row?.trigger === 'manual') return 'To run it after all: runNow.';
       // A backfill leaves alone what was started before.
       if (row?.status === 'cancelled' && row.starts.length > 0) return replay;
-      if (former !== null) return `It was decided as "${former}": look there, with explain(${JSON.stringify(former)}, ${at}). A backfill of "${jobName}" leaves it alone.`;
+      if (former !== null)
+        return `It was decided as "${former}": look there, with explain(${JSON.stringify(former)}, ${at}). A backfill of "${jobName}" leaves it alone.`;
       if (fireTime <= now) return `To run this period after all: ${backfill('')}.`;
-      return row?.requestedBy ? `To run it after all: unskip(${of}, { by }).` : `To run this period after all, when its time has come: ${backfill('')}.`;
+      return row?.requestedBy
+        ? `To run it after all: unskip(${of}, { by }).`
+        : `To run this period after all, when its time has come: ${backfill('')}.`;
     case 'not due yet':
       return 'Nothing needs to be done: it is started when it is due.';
     default:

@@ -9,7 +9,14 @@ import { pageProgress } from '../fan-out/page.store.js';
 import { given, instant, jobNameOf } from '../options/operator-options.js';
 import type { RunKey } from '../options/run.js';
 import type { JobRun } from '../runs/job-run.entity.js';
-import type { CallInDoubt, ExplainedJob, ExplainedRow, ExplainedStart, Explanation, ExplanationFacts } from './explanation-facts.js';
+import type {
+  CallInDoubt,
+  ExplainedJob,
+  ExplainedRow,
+  ExplainedStart,
+  Explanation,
+  ExplanationFacts,
+} from './explanation-facts.js';
 import { explanationOf } from './explanation.js';
 import { inDoubt } from './in-doubt.service.js';
 import { timesOf } from './times-of.js';
@@ -21,9 +28,14 @@ import { timesOf } from './times-of.js';
  * @returns null when no rule does
  */
 export function leftOutBy({ expression, timeZone, calendar }: Schedule, at: number, jobName: string): string | null {
-  const firesBy = (rules: string | null) => compileSchedule(expression, timeZone, jobName, rules).nextAfter(at - 1) === at;
+  const firesBy = (rules: string | null) =>
+    compileSchedule(expression, timeZone, jobName, rules).nextAfter(at - 1) === at;
   if (calendar === null || firesBy(calendar) || !firesBy(null)) return null;
-  const { startAt, endAt, exclude = [] } = JSON.parse(calendar) as { startAt?: string; endAt?: string; exclude?: string[] };
+  const {
+    startAt,
+    endAt,
+    exclude = [],
+  } = JSON.parse(calendar) as { startAt?: string; endAt?: string; exclude?: string[] };
   if (startAt !== undefined && at < Date.parse(startAt)) return `startAt: ${startAt}`;
   if (endAt !== undefined && at >= Date.parse(endAt)) return `endAt: ${endAt}`;
   const day = exclude.find((item) => !firesBy(calendarText({ exclude: [item] })));
@@ -59,7 +71,11 @@ export class ExplainStore {
     const { job, storedSchedule } = await this.job(key.jobName);
     const row = await this.row(key);
     const others = row ? await this.others(key, row) : { beside: [], skippedFor: [] };
-    const [inDoubt, inTheWay, elsewhere] = [await this.inDoubt(key), await this.inTheWay(key), await this.elsewhere(key)];
+    const [inDoubt, inTheWay, elsewhere] = [
+      await this.inDoubt(key),
+      await this.inTheWay(key),
+      await this.elsewhere(key),
+    ];
     return { ...key, now: clock!.now, job, storedSchedule, row, ...others, inDoubt, inTheWay, elsewhere };
   }
 
@@ -85,7 +101,10 @@ export class ExplainStore {
     );
     if (!row) return { job: null, storedSchedule: null };
     const { cron, timeZone, calendar, paused, since, until, by, reason, ...job } = row;
-    return { storedSchedule: { cron, timeZone, calendar }, job: { ...job, paused: paused ? { since: since!, until, by, reason } : null } };
+    return {
+      storedSchedule: { cron, timeZone, calendar },
+      job: { ...job, paused: paused ? { since: since!, until, by, reason } : null },
+    };
   }
 
   /** The row of its own before a gap that covers it. */
@@ -107,11 +126,17 @@ export class ExplainStore {
     );
     if (!row) return null;
     const { gapFrom, gapCount, pageCount, ...rest } = row;
-    const pages = pageCount === null ? null : await pageProgress(this.query, this.database.tables, { jobName, fireTime: row.fireTime });
+    const pages =
+      pageCount === null
+        ? null
+        : await pageProgress(this.query, this.database.tables, { jobName, fireTime: row.fireTime });
     return { ...rest, pages, starts: startsOf(row), gap: gapFrom && { from: gapFrom, count: gapCount! } };
   }
 
-  /** A backfill leaves alone what has started, or waits, under a former name: what never ran there is this name's to run. */
+  /**
+   * A backfill leaves alone what has started, or waits, under a former name: what never ran there is this name's to
+   * run.
+   */
   private async elsewhere({ jobName, fireTime }: RunKey): Promise<string | null> {
     const { jobRuns, jobSchedule } = this.database.tables;
     const rows = await this.query<Pick<JobRun, 'status' | 'attempt'> & { name: string }>(
@@ -127,11 +152,16 @@ export class ExplainStore {
   }
 
   /**
-   * What was under way, or skipped, during an attempt of this run, or when it was skipped. Nothing begins before it is due, so
-   * what came due later is none of it; nor is what had been due for days, unless it is still under way: to find that, all of
+   * What was under way, or skipped, during an attempt of this run, or when it was skipped. Nothing begins before it is
+   * due, so
+   * what came due later is none of it; nor is what had been due for days, unless it is still under way: to find that,
+   * all of
    * the job's history would have to be read.
    */
-  private async others({ jobName, fireTime }: RunKey, { starts, status }: ExplainedRow): Promise<Pick<ExplanationFacts, 'beside' | 'skippedFor'>> {
+  private async others(
+    { jobName, fireTime }: RunKey,
+    { starts, status }: ExplainedRow,
+  ): Promise<Pick<ExplanationFacts, 'beside' | 'skippedFor'>> {
     if (starts.length === 0 && status !== 'skipped') return { beside: [], skippedFor: [] };
     const { jobRuns } = this.database.tables;
     const rows = await this.query<{ fire_time: Date; skipped: boolean }>(
@@ -221,21 +251,46 @@ interface PausedRow {
 }
 
 type FoundRow = Omit<ExplainedRow, 'starts' | 'gap' | 'pages'> &
-  Pick<JobRun, 'claimedBy' | 'attempt' | 'startedAt' | 'finishedAt' | 'error' | 'earlierAttempts' | 'gapFrom' | 'gapCount'> & { readonly pageCount: number | null };
+  Pick<
+    JobRun,
+    'claimedBy' | 'attempt' | 'startedAt' | 'finishedAt' | 'error' | 'earlierAttempts' | 'gapFrom' | 'gapCount'
+  > & { readonly pageCount: number | null };
 
 /** Of a run that a backfill has begin again, all attempts are among the earlier ones until it is started. */
-function startsOf({ attempt, claimedBy, startedAt, finishedAt, status, error, reason, earlierAttempts }: FoundRow): ExplainedStart[] {
-  const earlier = earlierAttempts.filter((each) => each.startedAt !== null).map((each) => ({
-    attempt: each.attempt,
-    instanceId: each.claimedBy,
-    startedAt: new Date(each.startedAt!),
-    finishedAt: each.finishedAt === null ? null : new Date(each.finishedAt),
-    status: each.status,
-    error: each.error?.message ?? null,
-    reason: each.reason ?? null,
-  }));
+function startsOf({
+  attempt,
+  claimedBy,
+  startedAt,
+  finishedAt,
+  status,
+  error,
+  reason,
+  earlierAttempts,
+}: FoundRow): ExplainedStart[] {
+  const earlier = earlierAttempts
+    .filter((each) => each.startedAt !== null)
+    .map((each) => ({
+      attempt: each.attempt,
+      instanceId: each.claimedBy,
+      startedAt: new Date(each.startedAt!),
+      finishedAt: each.finishedAt === null ? null : new Date(each.finishedAt),
+      status: each.status,
+      error: each.error?.message ?? null,
+      reason: each.reason ?? null,
+    }));
   if (attempt === 0 || claimedBy === null) return earlier;
-  return [...earlier, { attempt, instanceId: claimedBy, startedAt, finishedAt: status === 'running' || status === 'fanned_out' ? null : finishedAt, status, error: error?.message ?? null, reason }];
+  return [
+    ...earlier,
+    {
+      attempt,
+      instanceId: claimedBy,
+      startedAt,
+      finishedAt: status === 'running' || status === 'fanned_out' ? null : finishedAt,
+      status,
+      error: error?.message ?? null,
+      reason,
+    },
+  ];
 }
 
 /** Says what became of a planned time, and why. */
@@ -245,7 +300,8 @@ export class Explanations {
   constructor(private readonly store: ExplainStore) {}
 
   /**
-   * How many runners started for that planned time; what blocked the second start; whether it overlapped others; what to
+   * How many runners started for that planned time; what blocked the second start; whether it overlapped others; what
+   * to
    * do to rerun it; and why it did not run, when it did not. By the schedule as it is now. A job or a time that nobody
    * knows is an answer, too.
    * @throws InvalidOptionsError
@@ -259,12 +315,23 @@ export class Explanations {
 }
 
 /** Null for a schedule that cannot be read here: a newer version of this library, or a person, may have stored it. */
-function around({ cron, timeZone, calendar }: StoredSchedule, { jobName, fireTime }: { jobName: string; fireTime: Date }): ExplanationFacts['schedule'] {
+function around(
+  { cron, timeZone, calendar }: StoredSchedule,
+  { jobName, fireTime }: { jobName: string; fireTime: Date },
+): ExplanationFacts['schedule'] {
   try {
     const schedule = compileSchedule(cron, timeZone, jobName, calendar);
     const at = fireTime.getTime();
-    const [before, after] = [schedule.previousBefore(at), schedule.nextAfter(at)].map((found) => (found === null ? null : new Date(found)));
-    return { fires: schedule.nextAfter(at - 1) === at, isExternal: schedule.isExternal, leftOutBy: leftOutBy(schedule, at, jobName), before: before!, after: after! };
+    const [before, after] = [schedule.previousBefore(at), schedule.nextAfter(at)].map((found) =>
+      found === null ? null : new Date(found),
+    );
+    return {
+      fires: schedule.nextAfter(at - 1) === at,
+      isExternal: schedule.isExternal,
+      leftOutBy: leftOutBy(schedule, at, jobName),
+      before: before!,
+      after: after!,
+    };
   } catch {
     return null;
   }

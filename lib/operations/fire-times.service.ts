@@ -43,5 +43,7 @@ export class FireTimes {
 }
 
 function validDate(given: unknown): Reading<Date> {
-  return given instanceof Date && Number.isFinite(given.getTime()) ? { value: given } : { problem: `expected a valid Date, got ${String(given)}` };
+  return given instanceof Date && Number.isFinite(given.getTime())
+    ? { value: given }
+    : { problem: `expected a valid Date, got ${String(given)}` };
 }

@@ -26,7 +26,11 @@ export class FlagStore {
   constructor(private readonly database: SchedulerDatabase) {}
 
   async set(name: string, on: boolean, { by, reason }: ReadOperator): Promise<void> {
-    await carryOut(this.database, 'flag_set_1', [name, on, by, reason], { verb: 'set', jobName: null, what: `flag "${name}"` });
+    await carryOut(this.database, 'flag_set_1', [name, on, by, reason], {
+      verb: 'set',
+      jobName: null,
+      what: `flag "${name}"`,
+    });
   }
 
   /** Those that are set and those that jobs name, by name. */
@@ -68,13 +72,18 @@ export class Flags {
   /** Off: no job that names the flag starts from now on, on any replica. @throws InvalidOptionsError */
   async setFlag(name: string, on: boolean, operator: Operator): Promise<void> {
     const verb = 'SchedulerService.setFlag';
-    await this.store.set(given(name, text(200), `${verb}: name`), given(on, flag, `${verb}: on`), readOperator(operator, verb));
+    await this.store.set(
+      given(name, text(200), `${verb}: name`),
+      given(on, flag, `${verb}: on`),
+      readOperator(operator, verb),
+    );
     this.reaper.wake();
     this.follower.wake();
   }
 
   /**
-   * Those that are set and those that jobs name, by name. The provider is asked about those that it was not asked about within
+   * Those that are set and those that jobs name, by name. The provider is asked about those that it was not asked about
+   * within
    * ten seconds, and waited for a second at most.
    */
   async flags(): Promise<FlagState[]> {

@@ -37,10 +37,15 @@ export interface Resolution extends Operator {
 }
 
 /** A filter that was read: what is null is not asked for. */
-export type InDoubtWhich = { readonly [Name in Exclude<keyof InDoubtFilter, 'limit'>]-?: (Name extends 'fireTime' | 'from' | 'to' ? Date : string) | null };
+export type InDoubtWhich = {
+  readonly [Name in Exclude<keyof InDoubtFilter, 'limit'>]-?:
+    | (Name extends 'fireTime' | 'from' | 'to' ? Date : string)
+    | null;
+};
 
 const named: Rule<string> = (given) => {
-  const name = typeof given === 'bigint' || (typeof given === 'number' && Number.isFinite(given)) ? String(given) : given;
+  const name =
+    typeof given === 'bigint' || (typeof given === 'number' && Number.isFinite(given)) ? String(given) : given;
   return typeof name === 'string' && name !== '' && !name.includes('\0') ? { value: name } : expected('a name', given);
 };
 
@@ -55,19 +60,36 @@ const FILTER = {
   limit: { rule: integer({ atLeast: 1, atMost: 1_000 }) },
 } as const satisfies Record<keyof InDoubtFilter, OptionTable[string]>;
 
-const DECISION: Rule<'done' | 'undone'> = (given) => (given === 'done' || given === 'undone' ? { value: given } : expected('"done" or "undone"', given));
+const DECISION: Rule<'done' | 'undone'> = (given) =>
+  given === 'done' || given === 'undone' ? { value: given } : expected('"done" or "undone"', given);
 
 /** @throws InvalidOptionsError with every problem */
-export function readInDoubt(given: InDoubtFilter | undefined, verb: string): { which: InDoubtWhich; limit: number; asks: boolean } {
+export function readInDoubt(
+  given: InDoubtFilter | undefined,
+  verb: string,
+): { which: InDoubtWhich; limit: number; asks: boolean } {
   const { values, problems } = readObject(given, FILTER);
   if (problems.length > 0) throw new InvalidOptionsError(problems.map((problem) => `${verb}: ${problem}`));
-  const { limit = 100, jobName = null, fireTime = null, from = null, to = null, entity = null, effect = null, idempotencyKey = null } = values;
+  const {
+    limit = 100,
+    jobName = null,
+    fireTime = null,
+    from = null,
+    to = null,
+    entity = null,
+    effect = null,
+    idempotencyKey = null,
+  } = values;
   const which = { jobName, fireTime, from, to, entity, effect, idempotencyKey };
   return { which, limit, asks: Object.values(which).some((value) => value !== null) };
 }
 
 /** @throws InvalidOptionsError */
-export function readResolution(as: unknown, given: Resolution | undefined, verb: string): { as: 'done' | 'undone'; by: string; reason: string; answer: unknown } {
+export function readResolution(
+  as: unknown,
+  given: Resolution | undefined,
+  verb: string,
+): { as: 'done' | 'undone'; by: string; reason: string; answer: unknown } {
   const isObject = typeof given === 'object' && given !== null;
   const { answer, ...operator } = (isObject ? given : {}) as Partial<Resolution>;
   const { by, reason } = readOperator((isObject ? operator : given) as Operator, verb);
@@ -107,7 +129,8 @@ export interface ResolvedEffects {
 }
 
 /** SQL for: of a `receipt` and its `run`, nobody will find out by itself what came of the call. */
-export const inDoubt = (tables: Tables): string => `${tables.qualify('receipt_is_in_doubt_1')}(receipt.state, run.status, receipt.job_name, receipt.fire_time)`;
+export const inDoubt = (tables: Tables): string =>
+  `${tables.qualify('receipt_is_in_doubt_1')}(receipt.state, run.status, receipt.job_name, receipt.fire_time)`;
 
 /** Finds calls that are in doubt, and keeps what a person says came of them. */
 export class InDoubtStore {
@@ -132,14 +155,29 @@ export class InDoubtStore {
   }
 
   /**
-   * Keeps what a person says came of them, and records it for each. One whose call is made again, or answered, right now is
+   * Keeps what a person says came of them, and records it for each. One whose call is made again, or answered, right
+   * now is
    * not changed.
    * @param answer JSON of what the receiver answered; null for nothing
    */
-  async resolve(which: InDoubtWhich, limit: number, as: 'done' | 'undone', answer: string | null, { by, reason }: Actor): Promise<ResolvedEffects> {
+  async resolve(
+    which: InDoubtWhich,
+    limit: number,
+    as: 'done' | 'undone',
+    answer: string | null,
+    { by, reason }: Actor,
+  ): Promise<ResolvedEffects> {
     const values = [...parametersOf(which), limit, as, resultToKeep(answer), by, reason];
-    const [row] = await this.database.call<{ changed: [string, string, string, string][]; left_over: number }>('receipts_resolve_1', values);
-    const effects = row!.changed.map(([jobName, fireTime, entity, effect]) => ({ jobName, fireTime: new Date(fireTime), entity, effect }));
+    const [row] = await this.database.call<{ changed: [string, string, string, string][]; left_over: number }>(
+      'receipts_resolve_1',
+      values,
+    );
+    const effects = row!.changed.map(([jobName, fireTime, entity, effect]) => ({
+      jobName,
+      fireTime: new Date(fireTime),
+      entity,
+      effect,
+    }));
     return { effects, left: row!.left_over };
   }
 
@@ -149,7 +187,14 @@ export class InDoubtStore {
    */
   async parkEnded(limit: number): Promise<(RunKey & ReceiptKey & Pick<EffectInDoubt, 'attempt' | 'error'>)[]> {
     const rows = await this.database.call<DoubtRow>('receipts_park_ended_1', [limit]);
-    return rows.map((row) => ({ jobName: row.job_name, fireTime: row.fire_time, entity: row.entity, effect: row.effect, attempt: row.attempt, error: row.error }));
+    return rows.map((row) => ({
+      jobName: row.job_name,
+      fireTime: row.fire_time,
+      entity: row.entity,
+      effect: row.effect,
+      attempt: row.attempt,
+      error: row.error,
+    }));
   }
 }
 
@@ -166,8 +211,24 @@ interface DoubtRow {
   readonly run_status: RunStatus | null;
 }
 
-function parametersOf({ jobName, fireTime, from, to, entity, effect, idempotencyKey }: InDoubtWhich): (string | null)[] {
-  return [jobName, fireTime?.toISOString() ?? null, from?.toISOString() ?? null, to?.toISOString() ?? null, entity, effect, idempotencyKey];
+function parametersOf({
+  jobName,
+  fireTime,
+  from,
+  to,
+  entity,
+  effect,
+  idempotencyKey,
+}: InDoubtWhich): (string | null)[] {
+  return [
+    jobName,
+    fireTime?.toISOString() ?? null,
+    from?.toISOString() ?? null,
+    to?.toISOString() ?? null,
+    entity,
+    effect,
+    idempotencyKey,
+  ];
 }
 
 /** What a person does about calls outside the database that nobody knows the end of. */
@@ -177,7 +238,8 @@ export class InDoubt {
   constructor(private readonly store: InDoubtStore) {}
 
   /**
-   * The calls that wait for a person, the oldest first: parked ones, and those whose run has ended. Ask the receiver for the
+   * The calls that wait for a person, the oldest first: parked ones, and those whose run has ended. Ask the receiver
+   * for the
    * idempotency key, then say what came of it: {@link resolveInDoubt}.
    * @throws InvalidOptionsError
    */
@@ -188,7 +250,8 @@ export class InDoubt {
 
   /**
    * Says what came of calls in doubt. `done`: they happened, and no attempt makes them again; with the answer, if it is
-   * known. `undone`: they did not, and the next attempt makes them: `replay` the run, if it has ended. Kept in `job_actions`.
+   * known. `undone`: they did not, and the next attempt makes them: `replay` the run, if it has ended. Kept in
+   * `job_actions`.
    * @param filter at least one of its fields but `limit`
    * @returns those that were decided now, and how many are left; none when the filter finds nothing in doubt
    * @throws InvalidOptionsError
@@ -196,8 +259,12 @@ export class InDoubt {
   async resolveInDoubt(filter: InDoubtFilter, as: 'done' | 'undone', resolution: Resolution): Promise<ResolvedEffects> {
     const verb = 'SchedulerService.resolveInDoubt';
     const { which, limit, asks } = readInDoubt(filter, verb);
-    if (!asks) throw new InvalidOptionsError([`${verb}: say which, as in { jobName, fireTime, entity } or { idempotencyKey }`]);
+    if (!asks)
+      throw new InvalidOptionsError([`${verb}: say which, as in { jobName, fireTime, entity } or { idempotencyKey }`]);
     const { as: decision, by, reason, answer } = readResolution(as, resolution, verb);
-    return this.store.resolve(which, limit, decision, answer === undefined ? null : storableJson(answer), { by, reason });
+    return this.store.resolve(which, limit, decision, answer === undefined ? null : storableJson(answer), {
+      by,
+      reason,
+    });
   }
 }

@@ -53,7 +53,10 @@ export interface LastRun {
 }
 
 /** What an operator did. */
-export type KeptAction = Pick<JobAction, 'id' | 'at' | 'action' | 'jobName' | 'fireTime' | 'actor' | 'reason' | 'details'>;
+export type KeptAction = Pick<
+  JobAction,
+  'id' | 'at' | 'action' | 'jobName' | 'fireTime' | 'actor' | 'reason' | 'details'
+>;
 
 /** Lists jobs, and what operators did to them; writes nothing. */
 export class InventoryStore {
@@ -120,16 +123,24 @@ export class InventoryStore {
 type StoredLastRun = { fireTime: string; status: RunStatus; startedAt: string; finishedAt: string | null };
 
 function lastRun({ fireTime, status, startedAt, finishedAt }: StoredLastRun): LastRun {
-  return { fireTime: new Date(fireTime), status, startedAt: new Date(startedAt), finishedAt: finishedAt === null ? null : new Date(finishedAt) };
+  return {
+    fireTime: new Date(fireTime),
+    status,
+    startedAt: new Date(startedAt),
+    finishedAt: finishedAt === null ? null : new Date(finishedAt),
+  };
 }
 
 /**
- * `active`: a live instance can run it. `unregistered`: none declares it, and it does not run. `removed`: it was made at
+ * `active`: a live instance can run it. `unregistered`: none declares it, and it does not run. `removed`: it was made
+ * at
  * run time, and taken out. `renamed`: its occurrences are decided under another name.
  */
 export type JobState = 'active' | 'unregistered' | 'removed' | 'renamed';
 
-/** One job, with its answers to the three questions: who owns it, what happens when runs overlap, what to those missed. */
+/**
+ * One job, with its answers to the three questions: who owns it, what happens when runs overlap, what to those missed.
+ */
 export interface InventoryEntry {
   readonly name: string;
   readonly state: JobState;
@@ -150,8 +161,16 @@ export interface InventoryEntry {
   /** What `startAt`, `endAt` and `exclude` leave out; an external trigger is noted here, too. */
   readonly calendar: string | null;
   readonly enabled: boolean;
-  readonly paused: { readonly since: Date; readonly until: Date | null; readonly by: string | null; readonly reason: string | null } | null;
-  /** An operator's schedule is in place of the declared one; `declared` is what this instance's code says, if it knows the job. */
+  readonly paused: {
+    readonly since: Date;
+    readonly until: Date | null;
+    readonly by: string | null;
+    readonly reason: string | null;
+  } | null;
+  /**
+   * An operator's schedule is in place of the declared one; `declared` is what this instance's code says, if it knows
+   * the job.
+   */
   readonly overridden: {
     readonly at: Date;
     readonly by: string | null;
@@ -159,7 +178,12 @@ export interface InventoryEntry {
     readonly declared: { readonly cron: string; readonly timeZone: string } | null;
   } | null;
   /** `on`: as it holds on this instance; by the table, and by the application's provider, null where there is none. */
-  readonly flag: { readonly name: string; readonly on: boolean; readonly onInTable: boolean; readonly provider: FlagAnswer | null } | null;
+  readonly flag: {
+    readonly name: string;
+    readonly on: boolean;
+    readonly onInTable: boolean;
+    readonly provider: FlagAnswer | null;
+  } | null;
   /** When the schedule fires next; null when never, or when the job does not run: held back, or not active. */
   readonly nextFireTime: Date | null;
   /** The newest occurrence that was started. */
@@ -225,8 +249,15 @@ export class Inventory {
       trigger: isExternalCalendar(job.calendar) ? 'external' : 'schedule',
       calendar: job.calendar,
       enabled: job.enabled,
-      paused: job.paused ? { since: job.pausedAt!, until: job.pausedUntil, by: job.pausedBy, reason: job.pausedReason } : null,
-      overridden: job.overriddenAt && { at: job.overriddenAt, by: job.overriddenBy, reason: job.overriddenReason, declared: this.declared(job.name) },
+      paused: job.paused
+        ? { since: job.pausedAt!, until: job.pausedUntil, by: job.pausedBy, reason: job.pausedReason }
+        : null,
+      overridden: job.overriddenAt && {
+        at: job.overriddenAt,
+        by: job.overriddenBy,
+        reason: job.overriddenReason,
+        declared: this.declared(job.name),
+      },
       flag: flag === null ? null : { name: flag, on, onInTable: !job.flagIsOff, provider },
       nextFireTime: runs ? nextFireTime(job, now) : null,
       lastRun: job.last,
@@ -252,7 +283,9 @@ function stateOf({ removedAt, yieldsTo, instances }: InventoryRow): JobState {
   return instances > 0 ? 'active' : 'unregistered';
 }
 
-/** Null also for a schedule that cannot be read here: a newer version of this library, or a person, may have stored it. */
+/**
+ * Null also for a schedule that cannot be read here: a newer version of this library, or a person, may have stored it.
+ */
 function nextFireTime({ name, cron, timeZone, calendar }: InventoryRow, now: Date): Date | null {
   try {
     const next = compileSchedule(cron, timeZone, name, calendar).nextAfter(now.getTime());

@@ -42,7 +42,8 @@ const WHY: Readonly<Record<string, (facts: Facts, run: ManualRun) => string>> = 
   paused: () => 'it is paused; resume it first',
   'flag off': ({ flag }) => `its flag ${flag} is off`,
   'switched off': (_, { flagOff }) => flagOff!,
-  running: ({ instanceId }) => `a run of it is under way on ${instanceId}, and its overlap is forbidden; wait, cancel that run, or ask with overlap: 'queue'`,
+  running: ({ instanceId }) =>
+    `a run of it is under way on ${instanceId}, and its overlap is forbidden; wait, cancel that run, or ask with overlap: 'queue'`,
   waiting: ({ fireTime }) => `one that was asked for at ${new Date(fireTime).toISOString()} waits already`,
   full: () => `it was asked for ${PLACES} times within seconds`,
 };
@@ -65,7 +66,15 @@ export class ManualRunStore {
   async add(run: ManualRun, { by, reason }: ReadOperator): Promise<Date> {
     const { jobName, overlap, data, flagOff } = run;
     const details = { ...(overlap && { overlap }), ...(data !== undefined && { data }) };
-    const values = [jobName, overlap, data === undefined ? null : JSON.stringify(data), flagOff, by, reason, JSON.stringify(details)];
+    const values = [
+      jobName,
+      overlap,
+      data === undefined ? null : JSON.stringify(data),
+      flagOff,
+      by,
+      reason,
+      JSON.stringify(details),
+    ];
     const { verdict, facts } = await this.partitions.makingSure(
       () => this.now(),
       () => carryOut<Facts>(this.database, 'run_now_1', values, { verb: 'run', jobName }),
@@ -109,10 +118,12 @@ export class ManualRuns {
   ) {}
 
   /**
-   * Adds a run with an identity of its own, whose `trigger` is `manual`: it is none of the schedule's occurrences and takes
+   * Adds a run with an identity of its own, whose `trigger` is `manual`: it is none of the schedule's occurrences and
+   * takes
    * the place of none. Whichever replica has room starts it, this one at once.
    * @returns its key: the fire time is when it was asked for
-   * @throws InvalidOptionsError, UnknownJobError, RenamedJobError; RunRefusedError when the job is held back, or a run is in the way
+   * @throws InvalidOptionsError, UnknownJobError, RenamedJobError; RunRefusedError when the job is held back, or a run
+   * is in the way
    */
   async runNow(jobName: string, operator: Operator, options?: RunNowOptions): Promise<RunKey> {
     const verb = 'SchedulerService.runNow';

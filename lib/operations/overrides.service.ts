@@ -15,7 +15,10 @@ import { expected, type Rule } from '../options/option-rules.js';
 import type { OptionTable } from '../options/read-options.js';
 import type { ReadOperator } from './carry-out.js';
 
-/** Puts an operator's schedule in place of the one that the code declares. Every replica follows, and no deploy changes it. */
+/**
+ * Puts an operator's schedule in place of the one that the code declares. Every replica follows, and no deploy changes
+ * it.
+ */
 export class OverrideStore {
   private readonly query: Query;
 
@@ -57,7 +60,10 @@ export class OverrideStore {
   clear(jobName: string, { by, reason }: ReadOperator): Promise<boolean> {
     return untilItHolds(`Job "${jobName}"`, async () => {
       await this.read(jobName);
-      const [cleared] = await this.database.call<{ job_schedule_clear_override_1: boolean | null }>('job_schedule_clear_override_1', [jobName, by, reason]);
+      const [cleared] = await this.database.call<{ job_schedule_clear_override_1: boolean | null }>(
+        'job_schedule_clear_override_1',
+        [jobName, by, reason],
+      );
       return cleared!.job_schedule_clear_override_1 ?? STALE;
     });
   }
@@ -79,7 +85,10 @@ export interface ScheduleOverride {
 }
 
 /** What it says is read with the schedule. */
-const written = (example: string): Rule<string> => (given) => (typeof given === 'string' ? { value: given } : expected(example, given));
+const written =
+  (example: string): Rule<string> =>
+  (given) =>
+    typeof given === 'string' ? { value: given } : expected(example, given);
 
 const OVERRIDE = {
   cron: { rule: written('a cron expression such as "15 2 * * *"') },
@@ -96,23 +105,31 @@ export class Overrides {
   ) {}
 
   /**
-   * The schedule holds from now on, on every replica as soon as it looks: it is woken up, or does within one `pollInterval`.
+   * The schedule holds from now on, on every replica as soon as it looks: it is woken up, or does within one
+   * `pollInterval`.
    * What the job leaves out (`exclude`, `startAt`, `endAt`) stays.
-   * @throws InvalidOptionsError, InvalidCronExpressionError, InvalidTimeZoneError, InvalidCalendarError, RenamedJobError;
+   * @throws InvalidOptionsError, InvalidCronExpressionError, InvalidTimeZoneError, InvalidCalendarError,
+   * RenamedJobError;
    * UnknownJobError also for a job made at run time, which is changed with `JobRegistry.update`
    */
   async override(jobName: string, schedule: ScheduleOverride, operator: Operator): Promise<void> {
     const verb = 'SchedulerService.override';
     const read = readOperator(operator, verb);
     const { cron, timeZone } = readOperationOptions(schedule, OVERRIDE, verb);
-    if (cron === undefined && timeZone === undefined) throw new InvalidOptionsError([`${verb}: expected a cron expression, a timeZone, or both.`]);
+    if (cron === undefined && timeZone === undefined)
+      throw new InvalidOptionsError([`${verb}: expected a cron expression, a timeZone, or both.`]);
     const name = jobNameOf(jobName, verb);
-    await this.store.override(name, (stored) => compileSchedule(cron ?? stored.cron, timeZone ?? stored.timeZone, name, stored.calendar), read);
+    await this.store.override(
+      name,
+      (stored) => compileSchedule(cron ?? stored.cron, timeZone ?? stored.timeZone, name, stored.calendar),
+      read,
+    );
     this.follower.wake();
   }
 
   /**
-   * The schedule that the code declares holds again, as soon as an instance that declares it looks: it is woken up, or does
+   * The schedule that the code declares holds again, as soon as an instance that declares it looks: it is woken up, or
+   * does
    * within one `pollInterval`.
    * @returns false when there was no override
    * @throws UnknownJobError, RenamedJobError

@@ -21,20 +21,31 @@ export class PauseStore {
   async pause(jobName: string, until: Date | null, { by, reason }: ReadOperator): Promise<Pause> {
     const end = until?.toISOString() ?? null;
     const details = end && JSON.stringify({ until: end });
-    const { verdict, facts } = await carryOut<{ since: string; until: string | null }>(this.database, 'job_pause_1', [jobName, end, by, reason, details], { verb: 'pause', jobName });
+    const { verdict, facts } = await carryOut<{ since: string; until: string | null }>(
+      this.database,
+      'job_pause_1',
+      [jobName, end, by, reason, details],
+      { verb: 'pause', jobName },
+    );
     if (verdict === 'over') throw new InvalidOptionsError([`SchedulerService.pause: until: ${end} is over already`]);
     return { since: new Date(facts.since), until: facts.until === null ? null : new Date(facts.until) };
   }
 
   /** @returns false when it was not paused */
   async resume(jobName: string, { by, reason }: ReadOperator): Promise<boolean> {
-    const { verdict } = await carryOut(this.database, 'job_resume_1', [jobName, by, reason], { verb: 'resume', jobName });
+    const { verdict } = await carryOut(this.database, 'job_resume_1', [jobName, by, reason], {
+      verb: 'resume',
+      jobName,
+    });
     return verdict === 'changed';
   }
 
   /** @returns false when it was so already */
   async setEnabled(jobName: string, enabled: boolean, { by, reason }: ReadOperator): Promise<boolean> {
-    const { verdict } = await carryOut(this.database, 'job_set_enabled_1', [jobName, enabled, by, reason], { verb: enabled ? 'enable' : 'disable', jobName });
+    const { verdict } = await carryOut(this.database, 'job_set_enabled_1', [jobName, enabled, by, reason], {
+      verb: enabled ? 'enable' : 'disable',
+      jobName,
+    });
     return verdict === 'changed';
   }
 }
@@ -72,20 +83,31 @@ export class Pauses {
    * @throws as `pause`
    */
   async resume(jobName: string, operator: Operator): Promise<boolean> {
-    const resumed = await this.store.resume(jobNameOf(jobName, 'SchedulerService.resume'), readOperator(operator, 'SchedulerService.resume'));
+    const resumed = await this.store.resume(
+      jobNameOf(jobName, 'SchedulerService.resume'),
+      readOperator(operator, 'SchedulerService.resume'),
+    );
     this.reaper.wake();
     return resumed;
   }
 
   /** @returns false when it was enabled already */
   async enable(jobName: string, operator: Operator): Promise<boolean> {
-    const enabled = await this.store.setEnabled(jobNameOf(jobName, 'SchedulerService.enable'), true, readOperator(operator, 'SchedulerService.enable'));
+    const enabled = await this.store.setEnabled(
+      jobNameOf(jobName, 'SchedulerService.enable'),
+      true,
+      readOperator(operator, 'SchedulerService.enable'),
+    );
     this.reaper.wake();
     return enabled;
   }
 
   /** Like a pause that has no end. @returns false when it was disabled already */
   async disable(jobName: string, operator: Operator): Promise<boolean> {
-    return this.store.setEnabled(jobNameOf(jobName, 'SchedulerService.disable'), false, readOperator(operator, 'SchedulerService.disable'));
+    return this.store.setEnabled(
+      jobNameOf(jobName, 'SchedulerService.disable'),
+      false,
+      readOperator(operator, 'SchedulerService.disable'),
+    );
   }
 }

@@ -6,7 +6,14 @@ import { AfterRegistration } from '../database/registration.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
 import { OperationBusyError, RunRefusedError } from '../errors/operator.errors.js';
 import { STORED_JOB_COLUMNS, storedJob, type StoredJob, type StoredJobRow } from '../jobs/stored-job.js';
-import { given, instant, jobNameOf, type Operator, readOperationOptions, readOperator } from '../options/operator-options.js';
+import {
+  given,
+  instant,
+  jobNameOf,
+  type Operator,
+  readOperationOptions,
+  readOperator,
+} from '../options/operator-options.js';
 import { integer } from '../options/option-rules.js';
 import type { OptionTable } from '../options/read-options.js';
 import { carryOut, type ReadOperator } from './carry-out.js';
@@ -25,7 +32,11 @@ export class SkipStore {
    * @param next the occurrences after the database's now, given the job as it is
    * @returns those that `next` named; one that had a row already has no other
    */
-  async skip(jobName: string, next: (stored: StoredJob, now: number) => readonly number[], { by, reason }: ReadOperator): Promise<Date[]> {
+  async skip(
+    jobName: string,
+    next: (stored: StoredJob, now: number) => readonly number[],
+    { by, reason }: ReadOperator,
+  ): Promise<Date[]> {
     for (let look = 1; look <= MOST_LOOKS; look++) {
       const row = await this.look(jobName);
       const fireTimes = row ? next(storedJob(row), row.now.getTime()).map((fireTime) => new Date(fireTime)) : [];
@@ -39,15 +50,27 @@ export class SkipStore {
     throw new OperationBusyError('skip occurrences of', `job "${jobName}"`);
   }
 
-  /** The occurrence runs after all. @throws RunRefusedError when it was not skipped by an operator, or its time has come */
+  /**
+   * The occurrence runs after all. @throws RunRefusedError when it was not skipped by an operator, or its time has come
+   */
   async unskip(jobName: string, fireTime: Date, { by, reason }: ReadOperator): Promise<void> {
     const at = fireTime.toISOString();
-    const { verdict } = await carryOut(this.database, 'job_unskip_1', [jobName, at, by, reason], { verb: 'undo a skip of', jobName });
+    const { verdict } = await carryOut(this.database, 'job_unskip_1', [jobName, at, by, reason], {
+      verb: 'undo a skip of',
+      jobName,
+    });
     if (verdict === 'unskipped') return;
-    throw new RunRefusedError(jobName, `undo the skip of ${at}`, 'no operator skipped it, or its time has come; look at it with explain');
+    throw new RunRefusedError(
+      jobName,
+      `undo the skip of ${at}`,
+      'no operator skipped it, or its time has come; look at it with explain',
+    );
   }
 
-  /** The job, the version of its row, and the database's clock. Nothing is held: what is decided by it is judged again by the version. */
+  /**
+   * The job, the version of its row, and the database's clock. Nothing is held: what is decided by it is judged again
+   * by the version.
+   */
   private async look(jobName: string): Promise<(StoredJobRow & { version: string; now: Date }) | undefined> {
     const { coordination, tables } = this.database;
     const [row] = await queryOn(coordination)<StoredJobRow & { version: string; now: Date }>(
@@ -65,7 +88,10 @@ export interface SkipOptions {
   readonly count?: number;
 }
 
-const SKIP_OPTIONS = { count: { rule: integer({ atLeast: 1, atMost: 1_000 }) } } as const satisfies Record<keyof SkipOptions, OptionTable[string]>;
+const SKIP_OPTIONS = { count: { rule: integer({ atLeast: 1, atMost: 1_000 }) } } as const satisfies Record<
+  keyof SkipOptions,
+  OptionTable[string]
+>;
 
 /** Leaves out occurrences that are yet to come. */
 @Injectable()
@@ -74,7 +100,8 @@ export class Skips {
   constructor(private readonly store: SkipStore) {}
 
   /**
-   * The next occurrences do not run: each has its row from now on, `skipped by …`. Asked again before they have passed, it
+   * The next occurrences do not run: each has its row from now on, `skipped by …`. Asked again before they have passed,
+   * it
    * names the same ones.
    * @returns their fire times: fewer when the schedule ends
    * @throws InvalidOptionsError, UnknownJobError, RenamedJobError
@@ -84,12 +111,24 @@ export class Skips {
     const read = readOperator(operator, verb);
     const name = jobNameOf(jobName, verb);
     const { count = 1 } = readOperationOptions(options, SKIP_OPTIONS, verb);
-    return this.store.skip(name, ({ cron, timeZone, calendar }, now) => compileSchedule(cron, timeZone, name, calendar).between(now, Infinity, count), read);
+    return this.store.skip(
+      name,
+      ({ cron, timeZone, calendar }, now) =>
+        compileSchedule(cron, timeZone, name, calendar).between(now, Infinity, count),
+      read,
+    );
   }
 
-  /** An occurrence that was to be skipped runs after all. @throws InvalidOptionsError; RunRefusedError when it was not, or its time has come */
+  /**
+   * An occurrence that was to be skipped runs after all. @throws InvalidOptionsError; RunRefusedError when it was not,
+   * or its time has come
+   */
   async unskip(jobName: string, fireTime: Date, operator: Operator): Promise<void> {
     const verb = 'SchedulerService.unskip';
-    await this.store.unskip(jobNameOf(jobName, verb), given(fireTime, instant, `${verb}: fireTime`), readOperator(operator, verb));
+    await this.store.unskip(
+      jobNameOf(jobName, verb),
+      given(fireTime, instant, `${verb}: fireTime`),
+      readOperator(operator, verb),
+    );
   }
 }

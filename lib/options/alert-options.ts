@@ -38,7 +38,10 @@ const TIMER = { atMost: '24d', whyMost: 'timers take no more' } as const;
 
 const ALERT_OPTIONS = {
   sink: { rule: readSink },
-  repeatAfter: { rule: duration({ atLeast: '1s', whyLeast: 'the same alert again and again helps nobody' }), byDefault: 3_600_000 },
+  repeatAfter: {
+    rule: duration({ atLeast: '1s', whyLeast: 'the same alert again and again helps nobody' }),
+    byDefault: 3_600_000,
+  },
   mostPerMinute: { rule: integer({ atLeast: 1 }), byDefault: 10 },
   timeout: { rule: duration({ atLeast: '1ms', ...TIMER }), byDefault: 10_000 },
   partitionsEndWithin: { rule: duration(), byDefault: 14 * 86_400_000 },
@@ -57,11 +60,17 @@ export function resolveAlerts(given: unknown): { values: ResolvedAlertOptions; p
       timeoutMs: all.timeout,
       partitionsEndWithinMs: all.partitionsEndWithin,
     }),
-    problems: given === undefined || isObject ? problems : [`alerts: ${expected('an object of alert options', given).problem}`],
+    problems:
+      given === undefined || isObject ? problems : [`alerts: ${expected('an object of alert options', given).problem}`],
   };
 }
 
 function readSink(given: unknown): Reading<AlertSinkOption> {
-  const usable = typeof given === 'object' && given !== null ? typeof (given as AlertSink).alert === 'function' : ['function', 'string', 'symbol'].includes(typeof given);
-  return usable ? { value: given as AlertSinkOption } : expected('something with a method alert(alert), its class, or an injection token', given);
+  const usable =
+    typeof given === 'object' && given !== null
+      ? typeof (given as AlertSink).alert === 'function'
+      : ['function', 'string', 'symbol'].includes(typeof given);
+  return usable
+    ? { value: given as AlertSinkOption }
+    : expected('something with a method alert(alert), its class, or an injection token', given);
 }

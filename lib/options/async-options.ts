@@ -4,11 +4,18 @@ import { InvalidOptionsError } from '../errors/scheduler.error.js';
 import type { DistributedSchedulerAsyncOptions, DistributedSchedulerOptionsFactory } from './scheduler-options.js';
 
 /** @throws InvalidOptionsError unless there is exactly one way to the options */
-export function asyncOptionsProviders({ useFactory, useClass, useExisting, inject }: DistributedSchedulerAsyncOptions): Provider[] {
+export function asyncOptionsProviders({
+  useFactory,
+  useClass,
+  useExisting,
+  inject,
+}: DistributedSchedulerAsyncOptions): Provider[] {
   const ways = Object.entries({ useFactory, useClass, useExisting }).filter(([, way]) => way !== undefined);
   if (ways.length !== 1) {
     const given = ways.length === 0 ? 'none' : ways.map(([name]) => name).join(' and ');
-    throw new InvalidOptionsError([`forRootAsync: expected one of useFactory, useClass and useExisting, got ${given}.`]);
+    throw new InvalidOptionsError([
+      `forRootAsync: expected one of useFactory, useClass and useExisting, got ${given}.`,
+    ]);
   }
   if (useFactory) return [{ provide: SCHEDULER_OPTIONS_INPUT, inject: inject ?? [], useFactory }];
   const token = useExisting ?? useClass!;

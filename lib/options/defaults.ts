@@ -1,8 +1,30 @@
 import { parseDuration } from './duration.js';
 import { featureFlags } from './feature-flags.js';
-import type { Backoff, BackoffFunction, ConcurrencyGroup, FlagOffPolicy, JobTrigger, MissedPolicy, OverlapPolicy, RetryableFunction } from './job-definition.js';
+import type {
+  Backoff,
+  BackoffFunction,
+  ConcurrencyGroup,
+  FlagOffPolicy,
+  JobTrigger,
+  MissedPolicy,
+  OverlapPolicy,
+  RetryableFunction,
+} from './job-definition.js';
 import type { DistributedCronOptions } from './job-options.js';
-import { anything, duration, expected, fileUrl, flag, functionOf, integer, names, oneOf, type Rule, schemaName, text } from './option-rules.js';
+import {
+  anything,
+  duration,
+  expected,
+  fileUrl,
+  flag,
+  functionOf,
+  integer,
+  names,
+  oneOf,
+  type Rule,
+  schemaName,
+  text,
+} from './option-rules.js';
 import { type OptionTable, readOptions, type Values } from './read-options.js';
 import type { DistributedSchedulerOptions } from './scheduler-options.js';
 
@@ -13,7 +35,8 @@ const FORMS = { delay: { rule: duration({ atLeast: 1 }) }, max: { rule: duration
 
 /** Every form of `BackoffOptions`. */
 export const backoff: Rule<Backoff> = (given) => {
-  if (typeof given === 'function') return { value: Object.freeze({ kind: 'function', delay: given as BackoffFunction }) };
+  if (typeof given === 'function')
+    return { value: Object.freeze({ kind: 'function', delay: given as BackoffFunction }) };
   if (parseDuration(given) !== null) {
     const delay = duration()(given);
     return 'value' in delay ? { value: Object.freeze({ kind: 'fixed', delayMs: delay.value }) } : delay;
@@ -33,7 +56,8 @@ const WITH_OFFSET = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,3})?)?(Z|[+-]\
 
 /** A Date, or ISO 8601 with an offset: without one it would be another instant on another machine. */
 export const instantOption: Rule<Date> = (given) => {
-  const date = given instanceof Date ? given : typeof given === 'string' && WITH_OFFSET.test(given) ? new Date(given) : null;
+  const date =
+    given instanceof Date ? given : typeof given === 'string' && WITH_OFFSET.test(given) ? new Date(given) : null;
   if (date && Math.abs(date.getTime()) < 8e15) return { value: date };
   return expected('a Date, or a text such as "2026-12-24T18:00:00+01:00"', date ? String(given) : given);
 };
@@ -42,7 +66,12 @@ export const instantOption: Rule<Date> = (given) => {
 export const days: Rule<readonly string[]> = (given) => {
   const list: unknown[] = Array.isArray(given) ? given : [given];
   const wrong = list.find((item) => typeof item !== 'string' || item.trim() === '');
-  return wrong === undefined && list.length > 0 ? { value: list as string[] } : expected('a date such as "2026-12-25", a cron expression such as "* * 25 12 *", or a list of them', wrong ?? given);
+  return wrong === undefined && list.length > 0
+    ? { value: list as string[] }
+    : expected(
+        'a date such as "2026-12-25", a cron expression such as "* * 25 12 *", or a list of them',
+        wrong ?? given,
+      );
 };
 
 const PARTS = { name: { rule: text(200) }, limit: { rule: integer({ atLeast: 1 }) } };
@@ -54,7 +83,9 @@ export const concurrencyGroup: Rule<ConcurrencyGroup> = (given) => {
   const { values, problems } = readOptions(given, PARTS, '');
   if (problems.length > 0) return { problem: problems.join('; ') };
   const { name, limit } = values;
-  return name === undefined || limit === undefined ? { problem: `expected ${example}` } : { value: Object.freeze({ name, limit }) };
+  return name === undefined || limit === undefined
+    ? { problem: `expected ${example}` }
+    : { value: Object.freeze({ name, limit }) };
 };
 
 const SECOND = 1_000;
@@ -79,19 +110,28 @@ const POLICIES = {
   catchUpWindow: { rule: duration(), byDefault: 24 * HOUR },
   maxCatchUp: { rule: integer({ atLeast: 1 }), byDefault: 100 },
   lateAfter: { rule: duration({ atLeast: '1s', whyLeast: 'every start is a little late' }), byDefault: 2 * MINUTE },
-  lease: { rule: duration({ atLeast: '1s', whyLeast: 'a shorter one runs out while its heartbeat is on the way', ...TIMER }), byDefault: MINUTE },
+  lease: {
+    rule: duration({ atLeast: '1s', whyLeast: 'a shorter one runs out while its heartbeat is on the way', ...TIMER }),
+    byDefault: MINUTE,
+  },
   renewEvery: { rule: duration({ atLeast: '100ms', whyLeast: 'each renewal is a write', ...TIMER }) },
   jitter: { rule: duration(TIMER), byDefault: 0 },
   maxAttempts: { rule: integer({ atLeast: 1 }), byDefault: 3 },
   expectSuccessWithin: { rule: duration({ atLeast: '1s', whyLeast: 'no job succeeds more often' }) },
-  backoff: { rule: backoff, byDefault: Object.freeze({ kind: 'exponential', delayMs: 5 * SECOND, maxMs: 10 * MINUTE }) },
+  backoff: {
+    rule: backoff,
+    byDefault: Object.freeze({ kind: 'exponential', delayMs: 5 * SECOND, maxMs: 10 * MINUTE }),
+  },
   retryable: { rule: functionOf<RetryableFunction>('the error') },
   budget: { rule: duration({ atLeast: 1 }) },
   timeout: { rule: duration({ atLeast: 1 }) },
   maxRunTime: { rule: duration({ atLeast: 1 }), byDefault: 24 * HOUR },
 } as const satisfies OptionTable;
 
-/** Every option of a job: how it is read, and its default. `name` is by default where the job is, `renewEvery` a part of `lease`. */
+/**
+ * Every option of a job: how it is read, and its default. `name` is by default where the job is, `renewEvery` a part of
+ * `lease`.
+ */
 export const JOB_OPTIONS = {
   name: { rule: text(200) },
   previously: { rule: names },
@@ -117,10 +157,23 @@ export const MODULE_OPTIONS = {
   poolSize: { rule: integer({ atLeast: 1 }), byDefault: 3 },
   receiptPoolSize: { rule: integer({ atLeast: 1 }), byDefault: 5 },
   retention: { rule: duration({ atLeast: '1d', whyLeast: 'a row is what keeps its occurrence from running again' }) },
-  keepActions: { rule: duration({ atLeast: '1d', whyLeast: 'people ask the next morning who did what' }), byDefault: 400 * 24 * HOUR },
+  keepActions: {
+    rule: duration({ atLeast: '1d', whyLeast: 'people ask the next morning who did what' }),
+    byDefault: 400 * 24 * HOUR,
+  },
   pollInterval: { rule: duration({ atLeast: '10ms', ...TIMER }), byDefault: 5 * SECOND },
-  maxClockSkew: { rule: duration({ atLeast: '100ms', whyLeast: 'the clocks cannot be compared much better' }), byDefault: 5 * SECOND },
-  blockedAfter: { rule: duration({ atLeast: '100ms', whyLeast: 'every event loop stands still for that long now and then', ...TIMER }), byDefault: 5 * SECOND },
+  maxClockSkew: {
+    rule: duration({ atLeast: '100ms', whyLeast: 'the clocks cannot be compared much better' }),
+    byDefault: 5 * SECOND,
+  },
+  blockedAfter: {
+    rule: duration({
+      atLeast: '100ms',
+      whyLeast: 'every event loop stands still for that long now and then',
+      ...TIMER,
+    }),
+    byDefault: 5 * SECOND,
+  },
   shutdownTimeout: { rule: duration(TIMER), byDefault: 20 * SECOND },
   fastFailover: { rule: flag, byDefault: false },
   heartbeatThread: { rule: fileUrl },

@@ -33,7 +33,10 @@ export type Backoff =
   | { readonly kind: 'exponential'; readonly delayMs: number; readonly maxMs: number }
   | { readonly kind: 'function'; readonly delay: BackoffFunction };
 
-/** The answers a job gives: overlap, missed occurrences, leases, retries, time limits. Resolved: every default filled in, frozen. */
+/**
+ * The answers a job gives: overlap, missed occurrences, leases, retries, time limits. Resolved: every default filled
+ * in, frozen.
+ */
 export interface JobPolicies {
   readonly overlap: OverlapPolicy;
   /** How many runs may go on at a time: 1 unless overlap is allowed, null for no limit. */
@@ -65,7 +68,10 @@ export interface JobPolicies {
   /** The feature flag that has to be on for a start; null for none. */
   readonly flag: string | null;
   readonly flagOff: FlagOffPolicy;
-  /** How long after its time an occurrence of an external job that nobody delivered is started all the same; null for never. */
+  /**
+   * How long after its time an occurrence of an external job that nobody delivered is started all the same; null for
+   * never.
+   */
   readonly fallbackMs: number | null;
   /** How often a run should be done; null where nothing is expected. */
   readonly expectSuccessWithinMs: number | null;

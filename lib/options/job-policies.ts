@@ -37,7 +37,8 @@ export function resolvePolicies(own: Partial<JobValues>, defaults: ResolvedJobDe
  * @param given as it was written; an option in it that could not be read has its problem already
  */
 export function problemsBetween(given: object, own: Partial<JobValues>, policies: JobPolicies): string[] {
-  const unread = (name: keyof JobValues): boolean => (given as DistributedCronOptions)[name] !== undefined && own[name] === undefined;
+  const unread = (name: keyof JobValues): boolean =>
+    (given as DistributedCronOptions)[name] !== undefined && own[name] === undefined;
   const told = (name: keyof JobValues, millis: number): string =>
     `${name} (${formatDuration(millis)}${own[name] === undefined ? ', by default' : ''})`;
   const { leaseMs, renewEveryMs, catchUpWindowMs, lateAfterMs } = policies;
@@ -48,20 +49,33 @@ export function problemsBetween(given: object, own: Partial<JobValues>, policies
   if (catchUpWindowMs < lateAfterMs && !unread('catchUpWindow') && !unread('lateAfter')) {
     problems.push(`${told('catchUpWindow', catchUpWindowMs)} must be at least ${told('lateAfter', lateAfterMs)}.`);
   }
-  const limits = [['budget', policies.budgetMs], ['timeout', policies.timeoutMs], ['maxRunTime', policies.maxRunTimeMs]] as const;
+  const limits = [
+    ['budget', policies.budgetMs],
+    ['timeout', policies.timeoutMs],
+    ['maxRunTime', policies.maxRunTimeMs],
+  ] as const;
   const set = limits.flatMap(([name, millis]) => (millis === null || unread(name) ? [] : [{ name, millis }]));
   set.slice(1).forEach((longer, index) => {
     const shorter = set[index]!;
-    if (longer.millis < shorter.millis) problems.push(`${told(longer.name, longer.millis)} must be at least ${told(shorter.name, shorter.millis)}.`);
+    if (longer.millis < shorter.millis)
+      problems.push(`${told(longer.name, longer.millis)} must be at least ${told(shorter.name, shorter.millis)}.`);
   });
-  for (const [name, overlap] of [['queueLimit', 'queue'], ['maxParallel', 'allow']] as const) {
-    if (own[name] !== undefined && policies.overlap !== overlap) problems.push(`${name} is for overlap: '${overlap}', and overlap is '${policies.overlap}'.`);
+  for (const [name, overlap] of [
+    ['queueLimit', 'queue'],
+    ['maxParallel', 'allow'],
+  ] as const) {
+    if (own[name] !== undefined && policies.overlap !== overlap)
+      problems.push(`${name} is for overlap: '${overlap}', and overlap is '${policies.overlap}'.`);
   }
   return problems;
 }
 
 /** Of a job alone: as a default for all, it is for those that have a flag. */
-export function problemsOfFlagOff(given: DistributedCronOptions, own: Partial<JobValues>, { flag }: JobPolicies): string[] {
+export function problemsOfFlagOff(
+  given: DistributedCronOptions,
+  own: Partial<JobValues>,
+  { flag }: JobPolicies,
+): string[] {
   if (own.flagOff !== 'cancel' || flag !== null || given.flag !== undefined) return [];
   return ['flagOff is for a job with a flag, and this one has none.'];
 }

@@ -4,11 +4,16 @@ import { type OptionTable, readOptions, type ReadOptions, type Values } from './
 import { problemsOfData } from './run-time-job.js';
 
 /**
- * Reads the options of an operator's verb: one that is misspelt, and left out by that, would do something else than was asked.
+ * Reads the options of an operator's verb: one that is misspelt, and left out by that, would do something else than was
+ * asked.
  * @param what for people: `SchedulerService.pause`
  * @throws InvalidOptionsError with every problem
  */
-export function readOperationOptions<Table extends OptionTable>(given: unknown, table: Table, what: string): Partial<Values<Table>> {
+export function readOperationOptions<Table extends OptionTable>(
+  given: unknown,
+  table: Table,
+  what: string,
+): Partial<Values<Table>> {
   const { values, problems } = readObject(given, table);
   if (problems.length > 0) throw new InvalidOptionsError(problems.map((problem) => `${what}: ${problem}`));
   return values;
@@ -17,7 +22,10 @@ export function readOperationOptions<Table extends OptionTable>(given: unknown, 
 /** As `readOptions`, of what may be no object at all; nothing is left out by itself but `undefined`. */
 export function readObject<Table extends OptionTable>(given: unknown, table: Table): ReadOptions<Table> {
   if (typeof given === 'object' && given !== null && !Array.isArray(given)) return readOptions(given, table, '');
-  return { values: {}, problems: given === undefined ? [] : [expected(`an object with ${Object.keys(table).join(', ')}`, given).problem] };
+  return {
+    values: {},
+    problems: given === undefined ? [] : [expected(`an object with ${Object.keys(table).join(', ')}`, given).problem],
+  };
 }
 
 /** Reads one value that an operator gave. @throws InvalidOptionsError that begins with `what` */
@@ -34,10 +42,13 @@ export function jobNameOf(value: unknown, verb: string): string {
 
 /** A Date within what a timestamp holds. */
 export const instant: Rule<Date> = (value) =>
-  value instanceof Date && Math.abs(value.getTime()) < 8e15 ? { value } : expected('a Date', value instanceof Date ? 'an invalid Date' : value);
+  value instanceof Date && Math.abs(value.getTime()) < 8e15
+    ? { value }
+    : expected('a Date', value instanceof Date ? 'an invalid Date' : value);
 
 /** A job's name, whatever it is: nothing but what cannot be stored is refused. */
-export const knownAs: Rule<string> = (value) => (typeof value === 'string' && value !== '' && !value.includes('\0') ? { value } : expected('the name of a job', value));
+export const knownAs: Rule<string> = (value) =>
+  typeof value === 'string' && value !== '' && !value.includes('\0') ? { value } : expected('the name of a job', value);
 
 /** What JSON can hold, and PostgreSQL store. */
 export const storable: Rule<unknown> = (value) => {
@@ -53,7 +64,10 @@ export interface Operator {
   readonly reason?: string;
 }
 
-const OPERATOR = { by: { rule: text(200) }, reason: { rule: text(2_000) } } as const satisfies Record<keyof Operator, OptionTable[string]>;
+const OPERATOR = { by: { rule: text(200) }, reason: { rule: text(2_000) } } as const satisfies Record<
+  keyof Operator,
+  OptionTable[string]
+>;
 
 /**
  * Reads who and why.

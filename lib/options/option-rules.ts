@@ -21,7 +21,11 @@ const TEN_YEARS_MS = 3_650 * 86_400_000;
 
 /** A duration, read into milliseconds. */
 export function duration(bounds: Bounds<Duration> = {}): Rule<number> {
-  const limits = { ...bounds, atLeast: parseDuration(bounds.atLeast) ?? 0, atMost: parseDuration(bounds.atMost) ?? TEN_YEARS_MS };
+  const limits = {
+    ...bounds,
+    atLeast: parseDuration(bounds.atLeast) ?? 0,
+    atMost: parseDuration(bounds.atMost) ?? TEN_YEARS_MS,
+  };
   return (given) => {
     const value = parseDuration(given);
     if (value === null) return expected('a duration such as 30000 or "30s"', given);
@@ -32,11 +36,13 @@ export function duration(bounds: Bounds<Duration> = {}): Rule<number> {
 /** A whole number within int4, which is what the tables store. */
 export function integer(bounds: Bounds<number>): Rule<number> {
   const limits = { atLeast: 0, atMost: 2 ** 31 - 1, ...bounds };
-  return (given) => (Number.isInteger(given) ? within(limits, given as number, String) : expected('a whole number', given));
+  return (given) =>
+    Number.isInteger(given) ? within(limits, given as number, String) : expected('a whole number', given);
 }
 
 /** true or false. */
-export const flag: Rule<boolean> = (given) => (typeof given === 'boolean' ? { value: given } : expected('true or false', given));
+export const flag: Rule<boolean> = (given) =>
+  typeof given === 'boolean' ? { value: given } : expected('true or false', given);
 
 /** A function. @param of what it is given, for people */
 export function functionOf<T>(of: string): Rule<T> {
@@ -48,7 +54,10 @@ export const anything: Rule<unknown> = (given) => ({ value: given });
 
 /** One of a few words. */
 export function oneOf<T extends string>(...words: readonly T[]): Rule<T> {
-  const list = words.map((word) => `"${word}"`).join(', ').replace(/, ([^,]*)$/, ' or $1');
+  const list = words
+    .map((word) => `"${word}"`)
+    .join(', ')
+    .replace(/, ([^,]*)$/, ' or $1');
   return (given) => (words.includes(given as T) ? { value: given as T } : expected(list, given));
 }
 
@@ -74,10 +83,20 @@ export const names: Rule<readonly string[]> = (given) => {
   return problem ?? { value: readings.flatMap((reading) => ('value' in reading ? [reading.value] : [])) };
 };
 
-/** What PostgreSQL takes as the name of a schema, so that it can stand between double quotes as it is; TypeORM splits it at dots. */
+/**
+ * What PostgreSQL takes as the name of a schema, so that it can stand between double quotes as it is; TypeORM splits it
+ * at dots.
+ */
 export const schemaName: Rule<string> = (given) => {
-  const usable = typeof given === 'string' && given !== '' && given === given.trim() && Buffer.byteLength(given) <= 63 && !/["'.\p{Cc}]/u.test(given);
-  return usable ? { value: given } : expected('the name of a schema (1 to 63 bytes, no quotes, dots, control characters or blanks around it)', given);
+  const usable =
+    typeof given === 'string' &&
+    given !== '' &&
+    given === given.trim() &&
+    Buffer.byteLength(given) <= 63 &&
+    !/["'.\p{Cc}]/u.test(given);
+  return usable
+    ? { value: given }
+    : expected('the name of a schema (1 to 63 bytes, no quotes, dots, control characters or blanks around it)', given);
 };
 
 /** A file, read into its URL. */
@@ -94,10 +113,15 @@ export function expected(what: string, given: unknown): { readonly problem: stri
   return { problem: `expected ${what}, got ${describe(given)}` };
 }
 
-function within(limits: Bounds<number> & { atLeast: number; atMost: number }, value: number, format: (value: number) => string): Reading<number> {
+function within(
+  limits: Bounds<number> & { atLeast: number; atMost: number },
+  value: number,
+  format: (value: number) => string,
+): Reading<number> {
   const { atLeast, whyLeast, atMost, whyMost } = limits;
   if (atLeast <= value && value <= atMost) return { value };
-  const [limit, why] = value < atLeast ? [`at least ${format(atLeast)}`, whyLeast] : [`at most ${format(atMost)}`, whyMost];
+  const [limit, why] =
+    value < atLeast ? [`at least ${format(atLeast)}`, whyLeast] : [`at most ${format(atMost)}`, whyMost];
   return { problem: `expected ${limit}${why ? ` (${why})` : ''}, got ${format(value)}` };
 }
 

@@ -11,7 +11,9 @@ export interface Option<T> {
 export type OptionTable = Readonly<Record<string, Option<any>>>;
 
 /** What a table's options are once read. */
-export type Values<Table extends OptionTable> = { -readonly [Name in keyof Table]: Table[Name] extends { readonly rule: Rule<infer T> } ? T : never };
+export type Values<Table extends OptionTable> = {
+  -readonly [Name in keyof Table]: Table[Name] extends { readonly rule: Rule<infer T> } ? T : never;
+};
 
 /** The values of those options that have a default. */
 export type Defaults<Table extends OptionTable> = Pick<

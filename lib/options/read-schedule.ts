@@ -19,7 +19,11 @@ export function readSchedule(
   } catch (error) {
     if (!(error instanceof SchedulerError)) throw error;
     // Several may be wrong, and only one of them was thrown.
-    const problems = [...problemsOfZone(timeZone), ...problemsOf(() => compileSchedule(expression, 'UTC', jobName)), ...problemsOfCalendar(rules)];
+    const problems = [
+      ...problemsOfZone(timeZone),
+      ...problemsOf(() => compileSchedule(expression, 'UTC', jobName)),
+      ...problemsOfCalendar(rules),
+    ];
     return { schedule: null, problems: problems.length > 0 ? problems : [error.message] };
   }
 }
@@ -32,16 +36,20 @@ export function problemsOfZone(timeZone: string): string[] {
 /** What is wrong with days that all jobs leave out. */
 export function problemsOfExclude(exclude: readonly string[] | undefined): string[] {
   const each = problemsOfCalendar({ exclude });
-  return each.length > 0 ? each : problemsOf(() => compileSchedule('* * * * *', 'UTC', undefined, calendarText({ exclude })));
+  return each.length > 0
+    ? each
+    : problemsOf(() => compileSchedule('* * * * *', 'UTC', undefined, calendarText({ exclude })));
 }
 
 /** What is wrong with each part by itself, whatever the expression. */
 function problemsOfCalendar({ startAt, endAt, exclude = [] }: CalendarRules): string[] {
   const parts: readonly CalendarRules[] = [{ startAt, endAt }, ...exclude.map((day) => ({ exclude: [day] }))];
-  return parts.flatMap((part) => problemsOf(() => {
-    const text = calendarText(part);
-    if (text !== null) readCalendar(text);
-  }));
+  return parts.flatMap((part) =>
+    problemsOf(() => {
+      const text = calendarText(part);
+      if (text !== null) readCalendar(text);
+    }),
+  );
 }
 
 function problemsOf(action: () => unknown): string[] {

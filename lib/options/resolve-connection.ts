@@ -25,10 +25,16 @@ export interface Environment {
 const PG_VARIABLES = ['PGHOST', 'PGHOSTADDR', 'PGPORT', 'PGDATABASE', 'PGUSER'];
 
 /** The database that the options or else the environment name, or the problem with it. No problem contains a url. */
-export function resolveConnection(options: DistributedSchedulerOptions, environment: Environment): ConnectionSource | { readonly problem: string } {
+export function resolveConnection(
+  options: DistributedSchedulerOptions,
+  environment: Environment,
+): ConnectionSource | { readonly problem: string } {
   const { connection, dataSource } = options;
   const unset = (['connection', 'dataSource'] as const).find((name) => name in options && options[name] === undefined);
-  if (unset) return { problem: `${unset} is given, but undefined; is a variable not set? Leave it out to use the environment's database` };
+  if (unset)
+    return {
+      problem: `${unset} is given, but undefined; is a variable not set? Leave it out to use the environment's database`,
+    };
   if (connection !== undefined && dataSource !== undefined) {
     return { problem: 'connection and dataSource are both given; one of them says where the database is' };
   }
@@ -76,7 +82,9 @@ function readEnvironment({ env, embeddedInstalled }: Environment): ConnectionSou
 
 function fromUrl(given: string, name: string, from: string): ConnectionSource | { readonly problem: string } {
   const problem = problemOfUrl(given);
-  return problem === null ? fromOptions({ type: 'postgres', url: given.trim() }, from) : { problem: `${name}: ${problem}` };
+  return problem === null
+    ? fromOptions({ type: 'postgres', url: given.trim() }, from)
+    : { problem: `${name}: ${problem}` };
 }
 
 function fromOptions(options: PostgresConnection, from: string): ConnectionSource {
@@ -87,10 +95,15 @@ function problemOfUrl(given: unknown): string | null {
   const want = 'expected a url that begins with postgres:// or postgresql://';
   if (typeof given !== 'string') return expected('a url that begins with postgres:// or postgresql://', given).problem;
   if (given.trim() === '') return `${want}, got an empty one`;
-  if (/^\s*postgres(ql)?:\/\/./i.test(given)) return isEscaped(given) ? null : `${want}, got one whose user or password has a "%" that stands for nothing; write %25 for it`;
+  if (/^\s*postgres(ql)?:\/\/./i.test(given))
+    return isEscaped(given)
+      ? null
+      : `${want}, got one whose user or password has a "%" that stands for nothing; write %25 for it`;
   // Nothing but the scheme: the rest may be a password.
   const scheme = /^\s*([a-z][a-z0-9+.-]*:\/\/)/i.exec(given)?.[1];
-  return scheme && !/^postgres(ql)?:/i.test(scheme) ? `${want}, got one that begins with ${scheme}` : `${want} and names a server`;
+  return scheme && !/^postgres(ql)?:/i.test(scheme)
+    ? `${want}, got one that begins with ${scheme}`
+    : `${want} and names a server`;
 }
 
 /** Most often a password that was put in as it is. */

@@ -39,18 +39,44 @@ export function resolveJob(declaration: JobDeclaration): JobDefinition {
   const { values, problems } = readOptions(options, JOB_OPTIONS, '');
   const name = values.name ?? defaultName;
   const policies = resolvePolicies(values, defaults);
-  const { schedule, problems: unread } = readSchedule(expression, values.timeZone ?? defaults.timeZone ?? 'UTC', name, calendarOf(values, defaults));
-  const all = [...problems, ...problemsOfDefaultName(options, defaultName), ...unread, ...problemsBetween(options, values, policies), ...problemsOfFlagOff(options, values, policies), ...problemsOfFallback(values, defaults)];
+  const { schedule, problems: unread } = readSchedule(
+    expression,
+    values.timeZone ?? defaults.timeZone ?? 'UTC',
+    name,
+    calendarOf(values, defaults),
+  );
+  const all = [
+    ...problems,
+    ...problemsOfDefaultName(options, defaultName),
+    ...unread,
+    ...problemsBetween(options, values, policies),
+    ...problemsOfFlagOff(options, values, policies),
+    ...problemsOfFallback(values, defaults),
+  ];
   if (all.length > 0 || schedule === null) {
-    const named = name === declaredBy || (options.name !== undefined && values.name === undefined) ? '' : `job "${name}": `;
+    const named =
+      name === declaredBy || (options.name !== undefined && values.name === undefined) ? '' : `job "${name}": `;
     throw new InvalidOptionsError(all.map((problem) => `${declaredBy}: ${named}${problem}`));
   }
   const { owner = null, previously = NO_NAMES } = values;
-  if (previously.includes(name)) throw new InvalidOptionsError([`${declaredBy}: previously: "${name}" is the job's name now.`]);
-  return Object.freeze({ name, schedule, owner, previously, data, declaredBy, implicit: implicitOf({ ...defaults, ...values }), ...policies });
+  if (previously.includes(name))
+    throw new InvalidOptionsError([`${declaredBy}: previously: "${name}" is the job's name now.`]);
+  return Object.freeze({
+    name,
+    schedule,
+    owner,
+    previously,
+    data,
+    declaredBy,
+    implicit: implicitOf({ ...defaults, ...values }),
+    ...policies,
+  });
 }
 
-function calendarOf({ trigger, startAt, endAt, exclude }: Partial<JobValues>, defaults: ResolvedJobDefaults): CalendarRules {
+function calendarOf(
+  { trigger, startAt, endAt, exclude }: Partial<JobValues>,
+  defaults: ResolvedJobDefaults,
+): CalendarRules {
   return { trigger: trigger ?? defaults.trigger, startAt, endAt, exclude: exclude ?? defaults.exclude };
 }
 

@@ -44,7 +44,10 @@ export interface ResolvedSchedulerOptions {
  * Reads what was given to `forRoot()`, once.
  * @throws InvalidOptionsError with every problem
  */
-export function resolveSchedulerOptions(given: DistributedSchedulerOptions | undefined, environment: Environment): ResolvedSchedulerOptions {
+export function resolveSchedulerOptions(
+  given: DistributedSchedulerOptions | undefined,
+  environment: Environment,
+): ResolvedSchedulerOptions {
   if (given !== undefined && !isObject(given)) fail([expected('an object of options', given).problem]);
   const options = given ?? {};
   const { values, problems: own } = readOptions(options, MODULE_OPTIONS, '');
@@ -83,7 +86,8 @@ export function resolveSchedulerOptions(given: DistributedSchedulerOptions | und
 
 function readJobDefaults(given: unknown): { values: ResolvedJobDefaults; problems: readonly string[] } {
   if (given === undefined) return { values: {}, problems: [] };
-  if (!isObject(given)) return { values: {}, problems: [`defaults: ${expected('an object of job options', given).problem}`] };
+  if (!isObject(given))
+    return { values: {}, problems: [`defaults: ${expected('an object of job options', given).problem}`] };
   const { values, problems } = readOptions(given, JOB_DEFAULT_OPTIONS, 'defaults.');
   const between = problemsBetween(given, values, resolvePolicies(values, {})).map((problem) => `defaults: ${problem}`);
   const ofZone = problemsOfZone(values.timeZone ?? 'UTC').map((problem) => `defaults.timeZone: ${problem}`);

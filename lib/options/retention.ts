@@ -2,7 +2,9 @@ import { monthsAround, nextMonth } from '../cron/months.js';
 import { formatDuration } from './duration.js';
 import type { JobDefinition } from './job-definition.js';
 
-/** What is forgotten by the month, in the order in which it goes: a run without its receipts would do its effects again. */
+/**
+ * What is forgotten by the month, in the order in which it goes: a run without its receipts would do its effects again.
+ */
 export const FORGOTTEN_TABLES = ['job_runs', 'job_pages', 'receipts'] as const;
 
 /** A partition that the retention may drop. Milliseconds; `from` is included, `until` is not. */
@@ -34,7 +36,8 @@ export function isNothing({ runs, pages, inDoubt, backfills }: StillOpen): boole
 }
 
 /**
- * The partitions that are to go: those that end before the instant, the oldest first, and what was begun and not finished.
+ * The partitions that are to go: those that end before the instant, the oldest first, and what was begun and not
+ * finished.
  * @param olderThan milliseconds
  */
 export function forgettable(partitions: readonly AgedPartition[], olderThan: number): AgedPartition[] {
@@ -44,7 +47,10 @@ export function forgettable(partitions: readonly AgedPartition[], olderThan: num
 }
 
 /** True when a fire time may be in both. */
-export function overlap(one: Pick<AgedPartition, 'from' | 'until'>, other: Pick<AgedPartition, 'from' | 'until'>): boolean {
+export function overlap(
+  one: Pick<AgedPartition, 'from' | 'until'>,
+  other: Pick<AgedPartition, 'from' | 'until'>,
+): boolean {
   return one.from < other.until && other.from < one.until;
 }
 
@@ -52,10 +58,15 @@ const MONTHS_AHEAD = 3;
 /** What was missed at the end of last month still gets its row. */
 const MONTHS_BACK = 1;
 
-/** The months whose partitions are to be there: those that are over, unless they would be dropped again, and this one with those to come. */
+/**
+ * The months whose partitions are to be there: those that are over, unless they would be dropped again, and this one
+ * with those to come.
+ */
 export function monthsToMake(now: number, retentionMs: number | null): { over: Date[]; toCome: Date[] } {
   const months = monthsAround(new Date(now), MONTHS_BACK, MONTHS_AHEAD);
-  const over = months.slice(0, MONTHS_BACK).filter((month) => retentionMs === null || nextMonth(month).getTime() > now - retentionMs);
+  const over = months
+    .slice(0, MONTHS_BACK)
+    .filter((month) => retentionMs === null || nextMonth(month).getTime() > now - retentionMs);
   return { over, toCome: months.slice(MONTHS_BACK) };
 }
 
@@ -65,11 +76,15 @@ const MARGIN_MS = 86_400_000;
 type Kept = Pick<JobDefinition, 'name' | 'declaredBy' | 'catchUpWindowMs' | 'expectSuccessWithinMs'>;
 
 /**
- * A row is the lock of its occurrence: one that is dropped while its occurrence can still be caught up lets it run again. And
+ * A row is the lock of its occurrence: one that is dropped while its occurrence can still be caught up lets it run
+ * again. And
  * the last success is looked for in the rows.
  * @param retentionMs how long history is kept; null for always
  */
-export function problemsOfRetention({ name, declaredBy, catchUpWindowMs, expectSuccessWithinMs }: Kept, retentionMs: number | null): string[] {
+export function problemsOfRetention(
+  { name, declaredBy, catchUpWindowMs, expectSuccessWithinMs }: Kept,
+  retentionMs: number | null,
+): string[] {
   if (retentionMs === null) return [];
   const [kept, window, margin] = [retentionMs, catchUpWindowMs, MARGIN_MS].map(formatDuration);
   if (retentionMs < catchUpWindowMs + MARGIN_MS) {

@@ -42,17 +42,26 @@ const MOST_DATA = 100_000;
  */
 export function resolveRunTimeJob(given: RunTimeJob, context: RunTimeContext) {
   const place = `${context.calledAs}: job ${JSON.stringify(given?.name)}`;
-  if (typeof given !== 'object' || given === null) throw new InvalidOptionsError([`${context.calledAs}: expected an object with name, cron and handler.`]);
+  if (typeof given !== 'object' || given === null)
+    throw new InvalidOptionsError([`${context.calledAs}: expected an object with name, cron and handler.`]);
   const { name, cron, handler, data, ...others } = given;
   const { options, problems: unknown } = knownOptions(others);
-  const problems = [...unknown, ...problemsOfCron(cron), ...problemsOfHandler(handler, context.handlers), ...problemsOfStoring(options, data)].map(
-    (problem) => `${place}: ${problem}`,
-  );
+  const problems = [
+    ...unknown,
+    ...problemsOfCron(cron),
+    ...problemsOfHandler(handler, context.handlers),
+    ...problemsOfStoring(options, data),
+  ].map((problem) => `${place}: ${problem}`);
   try {
-    const job = storedDefinition({ name, cron: typeof cron === 'string' ? cron : '* * * * *', options, data }, context.calledAs, context.defaults);
+    const job = storedDefinition(
+      { name, cron: typeof cron === 'string' ? cron : '* * * * *', options, data },
+      context.calledAs,
+      context.defaults,
+    );
     problems.push(...problemsOfRetention(job, context.retentionMs));
     // With its zone, whatever the default is elsewhere or after the next deploy.
-    if (problems.length === 0) return { job, parts: { handler, options: { ...options, timeZone: job.schedule.timeZone }, data } };
+    if (problems.length === 0)
+      return { job, parts: { handler, options: { ...options, timeZone: job.schedule.timeZone }, data } };
   } catch (error) {
     if (!(error instanceof InvalidOptionsError)) throw error;
     problems.push(...error.problems);
@@ -67,11 +76,15 @@ export function resolveRunTimeJob(given: RunTimeJob, context: RunTimeContext) {
 export function readChanges(jobName: string, changes: unknown, calledAs: string): Partial<RunTimeJob> {
   const place = `${calledAs}: job ${JSON.stringify(jobName)}`;
   if (typeof changes !== 'object' || changes === null || Array.isArray(changes)) {
-    throw new InvalidOptionsError([`${place}: ${expected('an object with what is to change, such as { cron }', changes).problem}.`]);
+    throw new InvalidOptionsError([
+      `${place}: ${expected('an object with what is to change, such as { cron }', changes).problem}.`,
+    ]);
   }
   const { name, ...given } = Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined));
   if (name !== undefined && name !== jobName) {
-    throw new InvalidOptionsError([`${place}: name: a job keeps its name; add one that is named ${JSON.stringify(name)} and remove this one.`]);
+    throw new InvalidOptionsError([
+      `${place}: name: a job keeps its name; add one that is named ${JSON.stringify(name)} and remove this one.`,
+    ]);
   }
   return given;
 }
@@ -81,7 +94,12 @@ export function readChanges(jobName: string, changes: unknown, calledAs: string)
  * @throws InvalidOptionsError for what a newer version of this library, or a person, stored
  */
 export function storedDefinition(
-  { name, cron, options, data }: { name: string; cron: string; options: Readonly<Record<string, unknown>> | object; data: unknown },
+  {
+    name,
+    cron,
+    options,
+    data,
+  }: { name: string; cron: string; options: Readonly<Record<string, unknown>> | object; data: unknown },
   declaredBy: string,
   defaults: ResolvedJobDefaults,
 ): JobDefinition {
@@ -91,7 +109,9 @@ export function storedDefinition(
 /** What is not among them would be told of as if it stood in a decorator. */
 function knownOptions(given: object): { options: Readonly<Record<string, unknown>>; problems: string[] } {
   const named = (isKnown: boolean) => Object.entries(given).filter(([name]) => OPTIONS.includes(name) === isKnown);
-  const problems = named(false).map(([name]) => (name === 'previously' ? 'previously: only for jobs that the code declares.' : unknownOption(name, OPTIONS)));
+  const problems = named(false).map(([name]) =>
+    name === 'previously' ? 'previously: only for jobs that the code declares.' : unknownOption(name, OPTIONS),
+  );
   return { options: Object.fromEntries(named(true)), problems };
 }
 
@@ -106,7 +126,9 @@ function problemsOfHandler(handler: unknown, known: readonly string[]): string[]
 }
 
 function problemsOfStoring(options: object, data: unknown): string[] {
-  const functions = Object.entries(options).flatMap(([name, value]) => (typeof value === 'function' ? [`${name}: a function cannot be stored.`] : []));
+  const functions = Object.entries(options).flatMap(([name, value]) =>
+    typeof value === 'function' ? [`${name}: a function cannot be stored.`] : [],
+  );
   return [...functions, ...problemsOfData(data)];
 }
 
@@ -116,8 +138,11 @@ export function problemsOfData(data: unknown): string[] {
   try {
     const json = JSON.stringify(data) as string | undefined;
     if (json === undefined) return ['data: expected something that JSON can hold.'];
-    if (hasWhatJsonbRefuses(json)) return ['data: PostgreSQL stores no text with the character NUL or halves of characters.'];
-    return json.length > MOST_DATA ? [`data: expected at most ${MOST_DATA} characters of JSON, got ${json.length}.`] : [];
+    if (hasWhatJsonbRefuses(json))
+      return ['data: PostgreSQL stores no text with the character NUL or halves of characters.'];
+    return json.length > MOST_DATA
+      ? [`data: expected at most ${MOST_DATA} characters of JSON, got ${json.length}.`]
+      : [];
   } catch (error) {
     return [`data: expected something that JSON can hold (${(error as Error).message}).`];
   }

@@ -5,9 +5,21 @@ export interface RunKey {
 }
 
 /** Where a run stands; see DESIGN.md, "The path of one occurrence". */
-export type RunStatus = 'queued' | 'running' | 'fanned_out' | 'done' | 'failed' | 'orphaned' | 'dead' | 'skipped' | 'cancelled';
+export type RunStatus =
+  | 'queued'
+  | 'running'
+  | 'fanned_out'
+  | 'done'
+  | 'failed'
+  | 'orphaned'
+  | 'dead'
+  | 'skipped'
+  | 'cancelled';
 
-/** What caused a run to exist: the schedule at its time, the schedule after a gap, an operator's backfill, a person, or a delivery from outside. */
+/**
+ * What caused a run to exist: the schedule at its time, the schedule after a gap, an operator's backfill, a person, or
+ * a delivery from outside.
+ */
 export type RunTrigger = 'schedule' | 'catch-up' | 'backfill' | 'manual' | 'external';
 
 /** Why an occurrence did not run. */

@@ -36,7 +36,8 @@ export interface DistributedSchedulerOptions {
   /** Job options for every job that does not set them itself. */
   defaults?: JobDefaults;
   /**
-   * Runs this instance has in hand at most; what does not fit is left to others. Of 2 and more, a quarter and at least one
+   * Runs this instance has in hand at most; what does not fit is left to others. Of 2 and more, a quarter and at least
+   * one
    * is kept for live occurrences: what is caught up or backfilled never takes the last. @default 20
    */
   maxConcurrentRuns?: number;
@@ -45,36 +46,47 @@ export interface DistributedSchedulerOptions {
   /** Connections of the pool that receipts use when no `dataSource` is given. @default 5 */
   receiptPoolSize?: number;
   /**
-   * How long runs, their pages and their receipts are kept: a month's partitions are dropped when all of it is older. Shorter
-   * than a job's `catchUpWindow` and a day, or than its `expectSuccessWithin` and the window, is refused at start-up. From a
+   * How long runs, their pages and their receipts are kept: a month's partitions are dropped when all of it is older.
+   * Shorter
+   * than a job's `catchUpWindow` and a day, or than its `expectSuccessWithin` and the window, is refused at start-up.
+   * From a
    * day on. @default for ever
    */
   retention?: Duration;
   /**
-   * How long it is kept what operators did (`job_actions`) and which backfills there were: from a day on. What still holds, such
+   * How long it is kept what operators did (`job_actions`) and which backfills there were: from a day on. What still
+   * holds, such
    * as who paused a job, and a backfill that is active stay. @default '400d'
    */
   keepActions?: Duration;
   /**
-   * How long the ticker, the reaper and what follows schedules sleep at most before they look again. An instance that has
+   * How long the ticker, the reaper and what follows schedules sleep at most before they look again. An instance that
+   * has
    * not been heard of for four of these (for 2 s at least) is taken for gone. @default '5s'
    */
   pollInterval?: Duration;
-  /** How far this machine's clock may be from the database's before the event `clock.skewed` warns (from 100 ms). @default '5s' */
+  /**
+   * How far this machine's clock may be from the database's before the event `clock.skewed` warns (from 100 ms).
+   * @default '5s'
+   */
   maxClockSkew?: Duration;
   /**
-   * How long this process' event loop may stand still (a handler that computes, a synchronous call) before its heartbeat's
+   * How long this process' event loop may stand still (a handler that computes, a synchronous call) before its
+   * heartbeat's
    * thread says so: on stderr, and in `job_instances.blocked_since`. From 100 ms. @default '5s'
    */
   blockedAfter?: Duration;
   /**
-   * True: the runs of an instance that is gone are taken over in about 2 s, whatever their leases. The others see it from a
-   * connection that ends with the process; whoever loses that connection for 1.1 s aborts its handlers. Costs a connection, and
+   * True: the runs of an instance that is gone are taken over in about 2 s, whatever their leases. The others see it
+   * from a
+   * connection that ends with the process; whoever loses that connection for 1.1 s aborts its handlers. Costs a
+   * connection, and
    * some statements a second while runs are under way. Not behind a pooler. @default false
    */
   fastFailover?: boolean;
   /**
-   * The file of the heartbeat's thread, an absolute path or a `file:` URL, for an application that is bundled together with this
+   * The file of the heartbeat's thread, an absolute path or a `file:` URL, for an application that is bundled together
+   * with this
    * package: `nestjs-distributed-cron/heartbeat-thread`, bundled as a file of its own.
    * @default beside the code of this package
    */
@@ -82,7 +94,8 @@ export interface DistributedSchedulerOptions {
   /** Who is told what a person should know, and how often. */
   alerts?: AlertOptions;
   /**
-   * How long a start waits for a database that is down, restarting, full of connections or read-only. What does not pass
+   * How long a start waits for a database that is down, restarting, full of connections or read-only. What does not
+   * pass
    * by itself, such as a wrong password, fails it at once. @default 0
    */
   waitForDatabase?: Duration;
@@ -94,7 +107,10 @@ export interface DistributedSchedulerOptions {
    * @default the table alone
    */
   featureFlags?: FeatureFlags;
-  /** True: a job that leaves its `owner`, `overlap` or `missed` implicit fails the start; otherwise one line warns of them. @default false */
+  /**
+   * True: a job that leaves its `owner`, `overlap` or `missed` implicit fails the start; otherwise one line warns of
+   * them. @default false
+   */
   strict?: boolean;
   /**
    * False: the instance registers its jobs and serves the injectable services, but claims nothing and takes no schedule
@@ -110,7 +126,9 @@ export interface DistributedSchedulerOptionsFactory {
   createDistributedSchedulerOptions(): Promise<DistributedSchedulerOptions> | DistributedSchedulerOptions;
 }
 
-/** Options of `DistributedSchedulerModule.forRootAsync()`: exactly one of `useFactory`, `useClass` and `useExisting`. */
+/**
+ * Options of `DistributedSchedulerModule.forRootAsync()`: exactly one of `useFactory`, `useClass` and `useExisting`.
+ */
 export interface DistributedSchedulerAsyncOptions extends Pick<ModuleMetadata, 'imports'> {
   /** Its arguments are what `inject` names, in order. */
   useFactory?: (...args: any[]) => Promise<DistributedSchedulerOptions> | DistributedSchedulerOptions;

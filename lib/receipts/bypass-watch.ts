@@ -23,7 +23,12 @@ export class BypassWatch {
 
   constructor(private readonly events: SchedulerEvents) {}
 
-  async watch<Result>(attempt: Attempt, key: ReceiptKey, manager: EntityManager, effect: () => Promise<Result> | Result): Promise<Result> {
+  async watch<Result>(
+    attempt: Attempt,
+    key: ReceiptKey,
+    manager: EntityManager,
+    effect: () => Promise<Result> | Result,
+  ): Promise<Result> {
     if (process.env['NODE_ENV'] === 'production') return effect();
     const used = counted(manager.queryRunner!);
     const before = used.count;

@@ -1,5 +1,3 @@
-
-
 /** What is to become of an effect outside the database when nobody knows whether it happened. */
 export type InDoubtPolicy =
   /** A person decides. */
@@ -14,7 +12,12 @@ export type InDoubtPolicy =
 export type ReceiptState = 'open' | 'done' | 'in_doubt' | 'undone';
 
 /** No name, or nobody there: what was to be sent was not. */
-export const NEVER_CONNECTED: ReadonlySet<unknown> = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'UND_ERR_CONNECT_TIMEOUT']);
+export const NEVER_CONNECTED: ReadonlySet<unknown> = new Set([
+  'ECONNREFUSED',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'UND_ERR_CONNECT_TIMEOUT',
+]);
 
 const MOST_CAUSES = 5;
 
@@ -24,7 +27,11 @@ const MOST_CAUSES = 5;
  */
 export function neverConnected(error: unknown): boolean {
   try {
-    for (let at = error, depth = 0; typeof at === 'object' && at !== null && depth <= MOST_CAUSES; at = (at as Error).cause, depth++) {
+    for (
+      let at = error, depth = 0;
+      typeof at === 'object' && at !== null && depth <= MOST_CAUSES;
+      at = (at as Error).cause, depth++
+    ) {
       if (NEVER_CONNECTED.has((at as { code?: unknown }).code)) return true;
     }
   } catch {

@@ -47,7 +47,6 @@ export interface CallPlan<Answer> {
   readonly slots: Slots;
 }
 
-
 /** Effects outside the database: a receipt is opened before the call and closed after it. */
 @Injectable()
 export class ExternalEffects {
@@ -71,17 +70,29 @@ export class ExternalEffects {
   async once<Answer>(run: InFlightRun, key: ReceiptKey, plan: CallPlan<Answer>): Promise<ExternalOutcome<Answer>> {
     const name = JSON.stringify([run.id, run.owned.attempt, key.entity, key.effect]);
     const around = this.inside.getStore() ?? [];
-    const problem = typeof plan.call !== 'function' ? 'the call: expected a function' : around.includes(name) ? 'it was called inside its own call' : null;
+    const problem =
+      typeof plan.call !== 'function'
+        ? 'the call: expected a function'
+        : around.includes(name)
+          ? 'it was called inside its own call'
+          : null;
     if (problem !== null) throw new InvalidOptionsError([`ReceiptService.onceExternal("${key.entity}"): ${problem}`]);
     while (this.underWay.has(name)) await this.underWay.get(name);
     const work = this.inside.run([...around, name], () => this.carryOut(run, key, plan));
-    const ended = work.then(() => {}, () => {});
+    const ended = work.then(
+      () => {},
+      () => {},
+    );
     this.underWay.set(name, ended);
     void ended.then(() => this.underWay.delete(name));
     return work;
   }
 
-  private async carryOut<Answer>(run: InFlightRun, key: ReceiptKey, plan: CallPlan<Answer>): Promise<ExternalOutcome<Answer>> {
+  private async carryOut<Answer>(
+    run: InFlightRun,
+    key: ReceiptKey,
+    plan: CallPlan<Answer>,
+  ): Promise<ExternalOutcome<Answer>> {
     // A call that is begun now would be aborted at once, and be in doubt for nothing.
     run.signal.throwIfAborted();
     const { jobName, fireTime, attempt } = run.owned;
@@ -106,13 +117,28 @@ export class ExternalEffects {
   private open<Answer>(run: InFlightRun, key: ReceiptKey, { policy, slots }: CallPlan<Answer>): Promise<CallAnswer> {
     const idempotencyKey = this.keys.of(run.owned, key.entity, key.effect);
     const opening = async () =>
-      onReceiptConnection(await this.database.receipts(), ({ manager }, bounded) => bounded(this.store.open(manager, run.owned, key, idempotencyKey, policy)));
-    return this.partitions.makingSure(() => [run.owned.fireTime], () => againOnConflict(run, () => slots.run(opening)));
+      onReceiptConnection(await this.database.receipts(), ({ manager }, bounded) =>
+        bounded(this.store.open(manager, run.owned, key, idempotencyKey, policy)),
+      );
+    return this.partitions.makingSure(
+      () => [run.owned.fireTime],
+      () => againOnConflict(run, () => slots.run(opening)),
+    );
   }
 
-  private async call<Answer>(run: InFlightRun, key: ReceiptKey, plan: CallPlan<Answer>, idempotencyKey: string): Promise<Answer> {
+  private async call<Answer>(
+    run: InFlightRun,
+    key: ReceiptKey,
+    plan: CallPlan<Answer>,
+    idempotencyKey: string,
+  ): Promise<Answer> {
     if (this.isOver(run)) {
-      await this.failed(run, key, plan, new EffectNotDone('The call was not made: its run was told to stop before it.'));
+      await this.failed(
+        run,
+        key,
+        plan,
+        new EffectNotDone('The call was not made: its run was told to stop before it.'),
+      );
       throw run.signal.reason;
     }
     let result: Answer;
@@ -123,46 +149,79 @@ export class ExternalEffects {
       throw error;
     }
     const { jobName, fireTime, attempt } = run.owned;
-    const closed = await this.persist(run, plan.slots, (manager) => this.store.close(manager, run.owned, key, storableJson(result)));
+    const closed = await this.persist(run, plan.slots, (manager) =>
+      this.store.close(manager, run.owned, key, storableJson(result)),
+    );
     if (closed === 'refused') throw this.refused(run, key);
     this.events.emit({ type: 'receipt.written', jobName, fireTime, attempt, ...key });
     if (closed === 'late') throw this.lost(run);
     return result;
   }
 
-  /** A process that was frozen after it had opened the receipt: the next attempt may be at it, so the call is not begun. */
+  /**
+   * A process that was frozen after it had opened the receipt: the next attempt may be at it, so the call is not begun.
+   */
   private isOver(run: InFlightRun): boolean {
     const loss = run.leaseLost ? null : run.lossAt(monotonicNow());
     if (loss) this.runs.lose(run, loss);
     return run.signal.aborted;
   }
 
-  private async failed<Answer>(run: InFlightRun, key: ReceiptKey, { policy, notDone, slots }: CallPlan<Answer>, thrown: unknown): Promise<void> {
+  private async failed<Answer>(
+    run: InFlightRun,
+    key: ReceiptKey,
+    { policy, notDone, slots }: CallPlan<Answer>,
+    thrown: unknown,
+  ): Promise<void> {
     const error = { ...describeError(thrown), stack: null };
     const isUndone = surely(thrown, notDone);
     const written = this.persist<boolean>(run, slots, (manager, wasRefused) => {
       const told = wasRefused ? plainError(error) : error;
-      return isUndone ? this.store.takeBack(manager, run.owned, key, told) : this.store.doubt(manager, run.owned, key, told, policy);
+      return isUndone
+        ? this.store.takeBack(manager, run.owned, key, told)
+        : this.store.doubt(manager, run.owned, key, told, policy);
     });
     // What the call threw is what the handler is told. A receipt that stays open is in doubt by itself.
     if (await written.catch(() => false)) this.tellInDoubt(run, key, run.owned.attempt, error);
   }
 
   /**
-   * Writes what came of a call; tried again for as long as the lease holds, or it would be in doubt. What the database refuses as it is
+   * Writes what came of a call; tried again for as long as the lease holds, or it would be in doubt. What the database
+   * refuses as it is
    * gets one more try.
    */
-  private persist<Result>(run: InFlightRun, slots: Slots, write: (manager: EntityManager, wasRefused: boolean) => Promise<Result>): Promise<Result> {
+  private persist<Result>(
+    run: InFlightRun,
+    slots: Slots,
+    write: (manager: EntityManager, wasRefused: boolean) => Promise<Result>,
+  ): Promise<Result> {
     let wasRefused = false;
-    const once = async () => onReceiptConnection(await this.database.receipts(), ({ manager }, bounded) => bounded(write(manager, wasRefused)));
-    return insisting(() => slots.run(once), (error, failures, waitMs) => {
-      if (isRefusedData(error) && !wasRefused) return (wasRefused = true);
-      this.events.emit({ type: 'loop.failed', loop: `receipt of ${run.id}`, error: describeError(error), failures, trouble: databaseTrouble(error) });
-      return !isRefusedData(error) && !run.leaseLost && monotonicNow() + waitMs < run.leaseDeadline;
-    });
+    const once = async () =>
+      onReceiptConnection(await this.database.receipts(), ({ manager }, bounded) =>
+        bounded(write(manager, wasRefused)),
+      );
+    return insisting(
+      () => slots.run(once),
+      (error, failures, waitMs) => {
+        if (isRefusedData(error) && !wasRefused) return (wasRefused = true);
+        this.events.emit({
+          type: 'loop.failed',
+          loop: `receipt of ${run.id}`,
+          error: describeError(error),
+          failures,
+          trouble: databaseTrouble(error),
+        });
+        return !isRefusedData(error) && !run.leaseLost && monotonicNow() + waitMs < run.leaseDeadline;
+      },
+    );
   }
 
-  private tellInDoubt({ owned: { jobName, fireTime } }: InFlightRun, key: ReceiptKey, attempt: number, error: StoredError | null): void {
+  private tellInDoubt(
+    { owned: { jobName, fireTime } }: InFlightRun,
+    key: ReceiptKey,
+    attempt: number,
+    error: StoredError | null,
+  ): void {
     this.events.emit({ type: 'effect.inDoubt', jobName, fireTime, attempt, ...key, error });
   }
 

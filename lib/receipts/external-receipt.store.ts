@@ -15,7 +15,12 @@ export type CallAnswer =
   /** It was made, and this is what it answered. */
   | { readonly kind: 'there'; readonly result: unknown }
   /** Nobody knows what came of the call of that attempt; just parked, or a person's already. */
-  | { readonly kind: 'in doubt'; readonly parked: boolean; readonly attempt: number; readonly error: StoredError | null }
+  | {
+      readonly kind: 'in doubt';
+      readonly parked: boolean;
+      readonly attempt: number;
+      readonly error: StoredError | null;
+    }
   /** The receipt is one of an effect in the database. */
   | { readonly kind: 'mixed' }
   /** The run is no longer ours. */
@@ -31,16 +36,33 @@ interface OpenedRow {
 }
 
 /**
- * The receipt that stands for a call. It is opened by the owner of the run alone. What came of the call is written by whoever made it,
- * whatever has become of the run since: it is a fact, and the only one who knows it may have lost the lease meanwhile. It goes to that
+ * The receipt that stands for a call. It is opened by the owner of the run alone. What came of the call is written by
+ * whoever made it,
+ * whatever has become of the run since: it is a fact, and the only one who knows it may have lost the lease meanwhile.
+ * It goes to that
  * attempt's own call, and only while nobody has made it again or decided about it.
  */
 export class ExternalReceiptStore {
   constructor(private readonly database: SchedulerDatabase) {}
 
-  /** Writes an open receipt, or says what the one that is there means. It is committed, for good, before the call is made. */
-  async open(manager: EntityManager, run: OwnedRun, key: ReceiptKey, idempotencyKey: string, policy: InDoubtPolicy): Promise<CallAnswer> {
-    const row = await this.call<OpenedRow>(manager, 'receipt_call_open_1', [...receiptFence(run), key.entity, key.effect, idempotencyKey, policy]);
+  /**
+   * Writes an open receipt, or says what the one that is there means. It is committed, for good, before the call is
+   * made.
+   */
+  async open(
+    manager: EntityManager,
+    run: OwnedRun,
+    key: ReceiptKey,
+    idempotencyKey: string,
+    policy: InDoubtPolicy,
+  ): Promise<CallAnswer> {
+    const row = await this.call<OpenedRow>(manager, 'receipt_call_open_1', [
+      ...receiptFence(run),
+      key.entity,
+      key.effect,
+      idempotencyKey,
+      policy,
+    ]);
     switch (row.step) {
       case 'refused':
         return { kind: 'refused' };
@@ -50,7 +72,12 @@ export class ExternalReceiptStore {
         return { kind: 'there', result: readKept(row.kept) };
       case 'park':
       case 'leave':
-        return { kind: 'in doubt', parked: row.step === 'park', attempt: Number(row.of_attempt), error: row.failure === null ? null : (JSON.parse(row.failure) as StoredError) };
+        return {
+          kind: 'in doubt',
+          parked: row.step === 'park',
+          attempt: Number(row.of_attempt),
+          error: row.failure === null ? null : (JSON.parse(row.failure) as StoredError),
+        };
       case 'call':
       case 'call again':
         return { kind: 'opened', idempotencyKey: row.key, again: row.step === 'call again' };
@@ -60,16 +87,21 @@ export class ExternalReceiptStore {
   /**
    * The call has been answered. Asked again, because the answer to this was lost, it finds what it has written.
    * @param result JSON, or null to keep none
-   * @returns `late` when it is kept, and the run is no longer ours; `refused` when the call was made again since, or a person
+   * @returns `late` when it is kept, and the run is no longer ours; `refused` when the call was made again since, or a
+   * person
    * has decided about it
    */
-  async close(manager: EntityManager, run: OwnedRun, key: ReceiptKey, result: string | null): Promise<'closed' | 'late' | 'refused'> {
-    const { receipt_call_close_1: verdict } = await this.call<{ receipt_call_close_1: 'closed' | 'late' | 'refused' }>(manager, 'receipt_call_close_1', [
-      ...receiptFence(run),
-      key.entity,
-      key.effect,
-      resultToKeep(result),
-    ]);
+  async close(
+    manager: EntityManager,
+    run: OwnedRun,
+    key: ReceiptKey,
+    result: string | null,
+  ): Promise<'closed' | 'late' | 'refused'> {
+    const { receipt_call_close_1: verdict } = await this.call<{ receipt_call_close_1: 'closed' | 'late' | 'refused' }>(
+      manager,
+      'receipt_call_close_1',
+      [...receiptFence(run), key.entity, key.effect, resultToKeep(result)],
+    );
     return verdict;
   }
 
@@ -77,13 +109,20 @@ export class ExternalReceiptStore {
    * The call has failed, and may have got through all the same.
    * @returns true when it is a person's from now on
    */
-  async doubt(manager: EntityManager, run: OwnedRun, key: ReceiptKey, error: StoredError, policy: InDoubtPolicy): Promise<boolean> {
+  async doubt(
+    manager: EntityManager,
+    run: OwnedRun,
+    key: ReceiptKey,
+    error: StoredError,
+    policy: InDoubtPolicy,
+  ): Promise<boolean> {
     const became = await this.fail(manager, run, key, error, policy === 'park' ? 'in_doubt' : 'open');
     return became && policy === 'park';
   }
 
   /**
-   * The call has failed, and surely did not get through: whoever comes next makes it. What is in doubt since stays with its
+   * The call has failed, and surely did not get through: whoever comes next makes it. What is in doubt since stays with
+   * its
    * person, who can read the error.
    * @returns false: it is in doubt for nobody
    */
@@ -92,18 +131,26 @@ export class ExternalReceiptStore {
     return false;
   }
 
-  private async fail(manager: EntityManager, run: OwnedRun, key: ReceiptKey, error: StoredError, becomes: 'open' | 'in_doubt' | 'undone'): Promise<boolean> {
-    const { receipt_call_fail_1: verdict } = await this.call<{ receipt_call_fail_1: string }>(manager, 'receipt_call_fail_1', [
-      ...fenceOf(run),
-      key.entity,
-      key.effect,
-      JSON.stringify(error),
-      becomes,
-    ]);
+  private async fail(
+    manager: EntityManager,
+    run: OwnedRun,
+    key: ReceiptKey,
+    error: StoredError,
+    becomes: 'open' | 'in_doubt' | 'undone',
+  ): Promise<boolean> {
+    const { receipt_call_fail_1: verdict } = await this.call<{ receipt_call_fail_1: string }>(
+      manager,
+      'receipt_call_fail_1',
+      [...fenceOf(run), key.entity, key.effect, JSON.stringify(error), becomes],
+    );
     return verdict === 'became';
   }
 
-  private async call<Row>(manager: EntityManager, name: string, values: readonly (string | number | null)[]): Promise<Row> {
+  private async call<Row>(
+    manager: EntityManager,
+    name: string,
+    values: readonly (string | number | null)[],
+  ): Promise<Row> {
     const [row] = await callAlone<Row>(manager, this.database.tables.calling(name, values));
     return row!;
   }

@@ -40,25 +40,51 @@ export class ReceiptBatches {
   ) {}
 
   /**
-   * All in one transaction. When it fails by one of them, each in a transaction of its own: an effect is done at most twice.
+   * All in one transaction. When it fails by one of them, each in a transaction of its own: an effect is done at most
+   * twice.
    * @param entries by entity
    * @param mostFailures after more the rest is left alone
    */
-  async write<Item>(work: BatchWork<Item>, entries: ReadonlyMap<string, Item>, mostFailures: number): Promise<EachOutcome<Item>> {
+  async write<Item>(
+    work: BatchWork<Item>,
+    entries: ReadonlyMap<string, Item>,
+    mostFailures: number,
+  ): Promise<EachOutcome<Item>> {
     const done = await this.together(work, entries, mostFailures);
     const { jobName, fireTime, attempt } = work.run.owned;
-    this.events.emit({ type: 'receipts.written', jobName, fireTime, attempt, effect: work.name, applied: done.applied, skipped: done.skipped, failed: done.failed.length });
+    this.events.emit({
+      type: 'receipts.written',
+      jobName,
+      fireTime,
+      attempt,
+      effect: work.name,
+      applied: done.applied,
+      skipped: done.skipped,
+      failed: done.failed.length,
+    });
     return done;
   }
 
-  private async together<Item>(work: BatchWork<Item>, entries: ReadonlyMap<string, Item>, mostFailures: number): Promise<EachOutcome<Item>> {
+  private async together<Item>(
+    work: BatchWork<Item>,
+    entries: ReadonlyMap<string, Item>,
+    mostFailures: number,
+  ): Promise<EachOutcome<Item>> {
     const tried = await this.attempt(work, entries);
     if ('applied' in tried) return { applied: tried.applied, skipped: entries.size - tried.applied, failed: [] };
     if (entries.size > 1) return this.oneByOne(work, entries, mostFailures);
-    return { applied: 0, skipped: 0, failed: [...entries].map(([entity, item]) => ({ item, entity, error: tried.error })) };
+    return {
+      applied: 0,
+      skipped: 0,
+      failed: [...entries].map(([entity, item]) => ({ item, entity, error: tried.error })),
+    };
   }
 
-  private async oneByOne<Item>(work: BatchWork<Item>, entries: ReadonlyMap<string, Item>, mostFailures: number): Promise<EachOutcome<Item>> {
+  private async oneByOne<Item>(
+    work: BatchWork<Item>,
+    entries: ReadonlyMap<string, Item>,
+    mostFailures: number,
+  ): Promise<EachOutcome<Item>> {
     let applied = 0;
     let skipped = 0;
     const failed: FailedEffect<Item>[] = [];
@@ -74,7 +100,10 @@ export class ReceiptBatches {
   }
 
   /** @returns how many happened, or what an entity's effect failed with. @throws what is no entity's fault */
-  private async attempt<Item>(work: BatchWork<Item>, entries: ReadonlyMap<string, Item>): Promise<{ applied: number } | { error: unknown }> {
+  private async attempt<Item>(
+    work: BatchWork<Item>,
+    entries: ReadonlyMap<string, Item>,
+  ): Promise<{ applied: number } | { error: unknown }> {
     const { run } = work;
     let thrown: unknown;
     // TypeORM lets go of a connection that broke, and says no more than that when it is asked again.
@@ -89,8 +118,16 @@ export class ReceiptBatches {
       }
     };
     try {
-      const transact = () => work.place.slots.run(() => this.transact({ ...work, effect }, entries, work.place.dataSource));
-      return { applied: await run.whileOurs(this.partitions.makingSure(() => [run.owned.fireTime], () => againOnConflict(run, transact))) };
+      const transact = () =>
+        work.place.slots.run(() => this.transact({ ...work, effect }, entries, work.place.dataSource));
+      return {
+        applied: await run.whileOurs(
+          this.partitions.makingSure(
+            () => [run.owned.fireTime],
+            () => againOnConflict(run, transact),
+          ),
+        ),
+      };
     } catch (error) {
       if (isRefusedClose(error)) throw this.refusals.tell(run, { entity: firstOf(entries), effect: work.name });
       if (run.signal.aborted || broken || isGone(error, thrown)) throw error;
@@ -98,15 +135,24 @@ export class ReceiptBatches {
     }
   }
 
-  private transact<Item>({ run, name, effect }: BatchWork<Item>, entries: ReadonlyMap<string, Item>, dataSource: DataSource): Promise<number> {
-    const wanted = [...entries.keys()].map((entity) => ({ entity, idempotencyKey: this.keys.of(run.owned, entity, name) }));
+  private transact<Item>(
+    { run, name, effect }: BatchWork<Item>,
+    entries: ReadonlyMap<string, Item>,
+    dataSource: DataSource,
+  ): Promise<number> {
+    const wanted = [...entries.keys()].map((entity) => ({
+      entity,
+      idempotencyKey: this.keys.of(run.owned, entity, name),
+    }));
     const key = { entity: firstOf(entries), effect: name };
     return inMergedTransaction(dataSource, [this.store.opening(run.owned, name, wanted)], async (manager, [rows]) => {
       const opened = this.store.openedOf(rows!);
       if (!opened) throw this.refusals.tell(run, key);
       const items = [...entries].filter(([entity]) => opened.has(entity)).map(([, item]) => item);
       if (items.length === 0) return { closing: null, result: 0 };
-      await this.places.inside(key, manager, () => this.bypasses.watch(run.owned, key, manager, () => effect(items, manager)));
+      await this.places.inside(key, manager, () =>
+        this.bypasses.watch(run.owned, key, manager, () => effect(items, manager)),
+      );
       return { closing: [this.receipts.closing(run.owned, key, null)], result: items.length };
     });
   }
@@ -119,5 +165,9 @@ function firstOf(entries: ReadonlyMap<string, unknown>): string {
 /** The database is: every other entity would fail alike. What an effect meets elsewhere is its own trouble. */
 function isGone(error: unknown, thrownByEffect: unknown): boolean {
   const trouble = databaseTrouble(error);
-  return trouble !== null && isOutOfReach(trouble) && (error !== thrownByEffect || (error as { driverError?: unknown }).driverError !== undefined);
+  return (
+    trouble !== null &&
+    isOutOfReach(trouble) &&
+    (error !== thrownByEffect || (error as { driverError?: unknown }).driverError !== undefined)
+  );
 }

@@ -5,7 +5,13 @@ import { ReceiptTransactionError } from '../errors/receipt.errors.js';
 import { receiptOptions } from './receipt-options.js';
 import { chunksOf, inParallel, type Items } from '../database/collections.js';
 import { ReceiptBatchStore } from './receipt.store.js';
-import { requireItems, type BatchEffect, type EachOptions, type EachOutcome, type PendingOptions } from './receipt-options.js';
+import {
+  requireItems,
+  type BatchEffect,
+  type EachOptions,
+  type EachOutcome,
+  type PendingOptions,
+} from './receipt-options.js';
 import { runFor } from './receipt-options.js';
 import type { InFlightRun } from '../runs/in-flight-runs.js';
 import { ReceiptBatches } from './receipt-batches.js';
@@ -34,7 +40,12 @@ export class ReceiptBulk {
     return this.withoutReceipt(run, requireItems(given), keysBy(options.key, effect), effect);
   }
 
-  async each<Item>(verb: 'onceEach' | 'onceBatch', given: Items<Item>, effect: BatchEffect<Item>, options: EachOptions<Item>): Promise<EachOutcome<Item>> {
+  async each<Item>(
+    verb: 'onceEach' | 'onceBatch',
+    given: Items<Item>,
+    effect: BatchEffect<Item>,
+    options: EachOptions<Item>,
+  ): Promise<EachOutcome<Item>> {
     const read = receiptOptions(verb, options);
     const run = runFor(`ReceiptService.${verb}`, this.context, read.run);
     const work = this.all(verb, run, requireItems(given), effect, options, read);
@@ -72,7 +83,8 @@ export class ReceiptBulk {
       failed.push(...done.failed);
       return !tooMany();
     });
-    if (failed.length > 0 && (failures === 'throw' || tooMany())) throw new EffectsFailedError(failed, applied, skipped, tooMany());
+    if (failed.length > 0 && (failures === 'throw' || tooMany()))
+      throw new EffectsFailedError(failed, applied, skipped, tooMany());
     return { applied, skipped, failed };
   }
 
@@ -82,7 +94,12 @@ export class ReceiptBulk {
     throw new ReceiptTransactionError(`must be a DataSource for ${verb}: each batch is a transaction of its own`);
   }
 
-  private async *withoutReceipt<Item>(run: InFlightRun, items: Items<Item>, keyOf: (item: Item) => string, effect: string): AsyncGenerator<Item, void> {
+  private async *withoutReceipt<Item>(
+    run: InFlightRun,
+    items: Items<Item>,
+    keyOf: (item: Item) => string,
+    effect: string,
+  ): AsyncGenerator<Item, void> {
     for await (const chunk of chunksOf(items, PENDING_CHUNK)) {
       run.signal.throwIfAborted();
       const { dataSource, slots } = await this.place('pending', undefined, effect);

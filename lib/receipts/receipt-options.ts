@@ -26,8 +26,14 @@ export function receiptKey(entity: unknown, effect: string = DEFAULT_EFFECT): Re
 
 /** A missing property read as the text "undefined" would make all entities one; so would half a surrogate pair. */
 function nameOf(what: 'entity' | 'effect', given: unknown): string {
-  const named = typeof given === 'bigint' || (typeof given === 'number' && Number.isFinite(given)) ? String(given) : given;
-  const usable = typeof named === 'string' && named !== '' && Buffer.byteLength(named) <= MOST_BYTES[what] && !named.includes('\u0000') && named.isWellFormed();
+  const named =
+    typeof given === 'bigint' || (typeof given === 'number' && Number.isFinite(given)) ? String(given) : given;
+  const usable =
+    typeof named === 'string' &&
+    named !== '' &&
+    Buffer.byteLength(named) <= MOST_BYTES[what] &&
+    !named.includes('\u0000') &&
+    named.isWellFormed();
   if (!usable) throw new InvalidEntityError(what, given, MOST_BYTES[what]);
   return named;
 }
@@ -39,7 +45,9 @@ function nameOf(what: 'entity' | 'effect', given: unknown): string {
 export function runFor(what: string, context: RunContext, given: unknown): InFlightRun {
   if (given === undefined) return context.require(what);
   if (!(given instanceof CronRun)) {
-    throw new InvalidOptionsError([`run: expected the CronRun of a handler; for an occurrence that this process does not run there is onceForOccurrence()`]);
+    throw new InvalidOptionsError([
+      `run: expected the CronRun of a handler; for an occurrence that this process does not run there is onceForOccurrence()`,
+    ]);
   }
   const run = context.runOf(given);
   if (!run || run.ended) throw new AfterRunError(what, given);
@@ -54,7 +62,11 @@ const MOST_IN_A_BATCH = 5_000;
 
 const ONE = { effect: { rule: effect }, in: { rule: anything } } satisfies OptionTable;
 const ONCE = { ...ONE, run: { rule: anything } } satisfies OptionTable;
-const MANY = { effect: { rule: effect }, run: { rule: anything }, key: { rule: functionOf<(item: unknown) => unknown>('an item') } } satisfies OptionTable;
+const MANY = {
+  effect: { rule: effect },
+  run: { rule: anything },
+  key: { rule: functionOf<(item: unknown) => unknown>('an item') },
+} satisfies OptionTable;
 const EACH = {
   ...MANY,
   in: { rule: anything },
@@ -67,13 +79,19 @@ const EACH = {
 const TABLES = { once: ONCE, onceForOccurrence: ONE, pending: MANY, onceEach: EACH, onceBatch: EACH };
 
 /** Reads the options of one of the receipts' verbs. @throws InvalidOptionsError with all problems */
-export function receiptOptions<Verb extends keyof typeof TABLES>(verb: Verb, given: object): Partial<Values<(typeof TABLES)[Verb]>> {
+export function receiptOptions<Verb extends keyof typeof TABLES>(
+  verb: Verb,
+  given: object,
+): Partial<Values<(typeof TABLES)[Verb]>> {
   const { values, problems } = readOptions(given, TABLES[verb], `${verb}: `);
   if (problems.length > 0) throw new InvalidOptionsError(problems);
   return values as Partial<Values<(typeof TABLES)[Verb]>>;
 }
 
-/** How an effect outside the database is told from others on its entity, and what becomes of it when nobody knows whether it happened. */
+/**
+ * How an effect outside the database is told from others on its entity, and what becomes of it when nobody knows
+ * whether it happened.
+ */
 export interface OnceExternalOptions {
   /** Tells several effects on one entity in one occurrence apart. @default 'default' */
   readonly effect?: string;
@@ -94,16 +112,32 @@ const POLICY: Rule<InDoubtPolicy> = oneOf<InDoubtPolicy>('park', 'resend');
 
 const OPTIONS = {
   effect: { rule: anything as Rule<string> },
-  inDoubt: { rule: (given) => (given === null ? expected(`what is to become of a call when nobody knows whether it got through, "park" or "resend"`, undefined) : POLICY(given)) },
+  inDoubt: {
+    rule: (given) =>
+      given === null
+        ? expected(
+            `what is to become of a call when nobody knows whether it got through, "park" or "resend"`,
+            undefined,
+          )
+        : POLICY(given),
+  },
   notDone: { rule: functionOf<(error: unknown) => boolean>('what the call threw') },
 } as const satisfies Record<keyof OnceExternalOptions, OptionTable[string]>;
 
 /** @throws InvalidOptionsError with every problem */
-export function readExternalOptions(given: OnceExternalOptions): { effect: string | undefined; inDoubt: InDoubtPolicy; notDone: (error: unknown) => boolean } {
+export function readExternalOptions(given: OnceExternalOptions): {
+  effect: string | undefined;
+  inDoubt: InDoubtPolicy;
+  notDone: (error: unknown) => boolean;
+} {
   const isObject = typeof given === 'object' && given !== null;
   // Left out, it is told as what is wrong with it, beside everything else.
-  const { values, problems } = readObject(isObject ? { ...given, inDoubt: given.inDoubt ?? null } : (given ?? null), OPTIONS);
-  if (problems.length > 0) throw new InvalidOptionsError(problems.map((problem) => `ReceiptService.onceExternal: ${problem}`));
+  const { values, problems } = readObject(
+    isObject ? { ...given, inDoubt: given.inDoubt ?? null } : (given ?? null),
+    OPTIONS,
+  );
+  if (problems.length > 0)
+    throw new InvalidOptionsError(problems.map((problem) => `ReceiptService.onceExternal: ${problem}`));
   return { effect: values.effect, inDoubt: values.inDoubt!, notDone: values.notDone ?? neverConnected };
 }
 
@@ -138,7 +172,9 @@ export interface EachOptions<Item> extends PendingOptions<Item> {
 }
 
 /** Options, in which `key` may be left out only where the items are names. */
-export type KeyedOptions<Item, Options> = [Item] extends [EntityName] ? [options?: Options] : [options: Options & { readonly key: (item: Item) => EntityName }];
+export type KeyedOptions<Item, Options> = [Item] extends [EntityName]
+  ? [options?: Options]
+  : [options: Options & { readonly key: (item: Item) => EntityName }];
 
 /** What became of many effects. */
 export interface EachOutcome<Item> {
@@ -151,7 +187,8 @@ export interface EachOutcome<Item> {
 
 /** A text is a list of characters, too, which nobody means. @throws InvalidOptionsError */
 export function requireItems<Item>(given: Items<Item>): Items<Item> {
-  const listed = typeof given === 'object' && given !== null && (Symbol.iterator in given || Symbol.asyncIterator in given);
+  const listed =
+    typeof given === 'object' && given !== null && (Symbol.iterator in given || Symbol.asyncIterator in given);
   if (!listed) throw new InvalidOptionsError(['entities: expected an iterable or an async iterable']);
   return given;
 }

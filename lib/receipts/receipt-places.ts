@@ -44,7 +44,8 @@ export class ReceiptPlaces {
   async find(given: unknown, key: ReceiptKey, call = `once("${key.entity}")`): Promise<ReceiptPlace> {
     const around = this.context.transaction;
     const manager = given === undefined || isDataSource(given) ? undefined : joinable(given);
-    if (around && (around.connection !== manager?.queryRunner || within(around, key))) throw new NestedReceiptError(around.name, `ReceiptService.${call}`);
+    if (around && (around.connection !== manager?.queryRunner || within(around, key)))
+      throw new NestedReceiptError(around.name, `ReceiptService.${call}`);
     if (manager) {
       if (!around) await this.requireSame(dataSourceOf(manager), manager);
       return { kind: 'joined', manager };
@@ -52,7 +53,8 @@ export class ReceiptPlaces {
     const own = await this.database.receipts();
     if (given === undefined) return { kind: 'own', dataSource: own, slots: this.database.slots };
     const dataSource = given as DataSource;
-    if (!dataSource.isInitialized) throw new ReceiptTransactionError('is a data source that is not initialized: await its initialize() before');
+    if (!dataSource.isInitialized)
+      throw new ReceiptTransactionError('is a data source that is not initialized: await its initialize() before');
     await this.requireSame(dataSource, dataSource);
     return { kind: 'own', dataSource, slots: dataSource === own ? this.database.slots : NO_SLOTS };
   }
@@ -72,14 +74,18 @@ export class ReceiptPlaces {
     const frame = this.context.transaction;
     const line: object = frame?.connection === queryRunner ? frame! : queryRunner;
     const mine = (this.turns.get(line) ?? Promise.resolve()).then(work);
-    this.turns.set(line, mine.catch(() => {}));
+    this.turns.set(
+      line,
+      mine.catch(() => {}),
+    );
     return mine;
   }
 
   /** Once for each data source: whether it leads to the scheduler's tables. */
   private async requireSame(dataSource: DataSource, target: ReceiptIn): Promise<void> {
     if (this.tried.has(dataSource) || dataSource === (await this.database.receipts())) return;
-    if (dataSource.options.type !== 'postgres') throw new ReceiptTransactionError(`is of type "${dataSource.options.type}", not "postgres"`);
+    if (dataSource.options.type !== 'postgres')
+      throw new ReceiptTransactionError(`is of type "${dataSource.options.type}", not "postgres"`);
     const problem = await problemWithDatabase(this.database, target);
     if (problem !== null) throw new ReceiptTransactionError(problem);
     this.tried.add(dataSource);
@@ -87,7 +93,10 @@ export class ReceiptPlaces {
 }
 
 function within(frame: OpenTransaction | undefined, { entity, effect }: ReceiptKey): boolean {
-  return frame !== undefined && ((frame.key?.entity === entity && frame.key.effect === effect) || within(frame.around, { entity, effect }));
+  return (
+    frame !== undefined &&
+    ((frame.key?.entity === entity && frame.key.effect === effect) || within(frame.around, { entity, effect }))
+  );
 }
 
 function isDataSource(given: unknown): given is DataSource {
@@ -96,7 +105,8 @@ function isDataSource(given: unknown): given is DataSource {
 
 function joinable(given: unknown): JoinedManager {
   const manager = given as Partial<EntityManager> | null;
-  if (typeof manager?.transaction !== 'function') throw new ReceiptTransactionError('must be a DataSource or an EntityManager of TypeORM');
+  if (typeof manager?.transaction !== 'function')
+    throw new ReceiptTransactionError('must be a DataSource or an EntityManager of TypeORM');
   if (!manager.queryRunner?.isTransactionActive) {
     throw new ReceiptTransactionError(
       'is an EntityManager without a transaction under way. Give the one that dataSource.transaction() hands to its function, or the DataSource for a transaction of the receipt’s own',

@@ -43,7 +43,8 @@ export class ReceiptScripts {
         return receiptAnswer(row);
       },
       // A run that was held from the beginning is still ours at the end.
-      closing: (result, strictly) => (strictly ? store.keeping(owned, key, result) : [store.closing(owned, key, result)]),
+      closing: (result, strictly) =>
+        strictly ? store.keeping(owned, key, result) : [store.closing(owned, key, result)],
       refused: () => this.refusals.tell(run, key),
     };
   }

@@ -20,7 +20,10 @@ export type Effect<Result> = (manager: EntityManager) => Promise<Result> | Resul
 export type OnceOutcome<Result> =
   /** It happened now. */
   | { readonly applied: true; readonly result: Result }
-  /** It had happened already. The result is what it returned then, as JSON (a `Date` is a text), if that was at most 64 kB. */
+  /**
+   * It had happened already. The result is what it returned then, as JSON (a `Date` is a text), if that was at most 64
+   * kB.
+   */
   | { readonly applied: false; readonly result: Result | undefined };
 
 /** One receipt: what is asked before its effect and after it, and how the answer reads. */
@@ -69,7 +72,11 @@ export class ReceiptWriter {
     }
   }
 
-  private inOwn<Result>(script: ReceiptScript, effect: Effect<Result>, { dataSource, slots }: ReceiptPlace & { kind: 'own' }): Promise<OnceOutcome<Result>> {
+  private inOwn<Result>(
+    script: ReceiptScript,
+    effect: Effect<Result>,
+    { dataSource, slots }: ReceiptPlace & { kind: 'own' },
+  ): Promise<OnceOutcome<Result>> {
     return againOnConflict(script.run, () =>
       slots.run(() =>
         inMergedTransaction(dataSource, [script.opening(true)], async (manager, [rows]) => {
@@ -83,11 +90,17 @@ export class ReceiptWriter {
   }
 
   /** Nothing is tried again here: a transaction that failed is for its owner to begin anew. */
-  private inTheirs<Result>(script: ReceiptScript, effect: Effect<Result>, { manager }: ReceiptPlace & { kind: 'joined' }): Promise<OnceOutcome<Result>> {
+  private inTheirs<Result>(
+    script: ReceiptScript,
+    effect: Effect<Result>,
+    { manager }: ReceiptPlace & { kind: 'joined' },
+  ): Promise<OnceOutcome<Result>> {
     return this.places.inTurn(manager, () =>
       inJoinedTransaction(manager, async (receipt): Promise<OnceOutcome<Result>> => {
         const strict = !receipt.readCommitted && script.openStrictly !== undefined;
-        const answer = strict ? await script.openStrictly!(receipt) : script.answerOf((await receipt.send([script.opening(false)]))[0]!);
+        const answer = strict
+          ? await script.openStrictly!(receipt)
+          : script.answerOf((await receipt.send([script.opening(false)]))[0]!);
         const there = this.thereOf<Result>(script, answer);
         if (there) return there;
         const result = await this.effectOf(script, effect, manager);
@@ -104,7 +117,13 @@ export class ReceiptWriter {
     return answer.kind === 'there' ? { applied: false, result: answer.result as Result | undefined } : null;
   }
 
-  private async effectOf<Result>(script: ReceiptScript, effect: Effect<Result>, manager: EntityManager): Promise<Result> {
-    return this.places.inside(script.key, manager, () => this.bypasses.watch(script.facts(), script.key, manager, () => effect(manager)));
+  private async effectOf<Result>(
+    script: ReceiptScript,
+    effect: Effect<Result>,
+    manager: EntityManager,
+  ): Promise<Result> {
+    return this.places.inside(script.key, manager, () =>
+      this.bypasses.watch(script.facts(), script.key, manager, () => effect(manager)),
+    );
   }
 }

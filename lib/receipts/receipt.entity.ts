@@ -2,7 +2,9 @@ import { Column, Entity, PrimaryColumn } from 'typeorm';
 import type { ReceiptState } from './external-effect.js';
 import type { StoredError } from '../errors/stored-error.js';
 
-/** Durable proof that one effect for one entity in one occurrence was done; for one outside the database, how it stands. */
+/**
+ * Durable proof that one effect for one entity in one occurrence was done; for one outside the database, how it stands.
+ */
 @Entity({ name: 'receipts' })
 export class Receipt {
   @PrimaryColumn('text', { name: 'job_name' })

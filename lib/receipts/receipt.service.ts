@@ -8,7 +8,14 @@ import { given, instant, knownAs } from '../options/operator-options.js';
 import { receiptOptions } from './receipt-options.js';
 import type { Items } from '../database/collections.js';
 import { SchedulerDatabase } from '../database/scheduler-database.js';
-import type { BatchEffect, EachOptions, EachOutcome, EachEffect, KeyedOptions, PendingOptions } from './receipt-options.js';
+import type {
+  BatchEffect,
+  EachOptions,
+  EachOutcome,
+  EachEffect,
+  KeyedOptions,
+  PendingOptions,
+} from './receipt-options.js';
 import { ExternalEffects, type ExternalCall, type ExternalOutcome } from './external-effects.js';
 import { runFor } from './receipt-options.js';
 import { ReceiptBulk } from './receipt-bulk.js';
@@ -23,7 +30,8 @@ export interface OccurrenceOnceOptions {
   /** Tells several effects on one entity in one occurrence apart. @default 'default' */
   readonly effect?: string;
   /**
-   * The application's `DataSource`: receipt and effect are one transaction there. Or an `EntityManager` in whose transaction
+   * The application's `DataSource`: receipt and effect are one transaction there. Or an `EntityManager` in whose
+   * transaction
    * both join: it commits them, or takes them back. It must lead to the database of the scheduler's tables.
    * @default the connection that the scheduler was given for receipts
    */
@@ -36,7 +44,9 @@ export interface OnceOptions extends OccurrenceOnceOptions {
   readonly run?: CronRun;
 }
 
-/** Makes effects in the database happen once for each entity in each occurrence, whatever is killed, frozen or retried. */
+/**
+ * Makes effects in the database happen once for each entity in each occurrence, whatever is killed, frozen or retried.
+ */
 @Injectable()
 export class ReceiptService {
   constructor(
@@ -54,7 +64,8 @@ export class ReceiptService {
    * from where it is called. Only what is written through the given manager is part of the transaction. When the run's
    * lease ends, the reaper ends the transaction, wherever its process is frozen.
    *
-   * In a transaction of its own, a deadlock or a serialization failure has the effect done again, a few times: what it did
+   * In a transaction of its own, a deadlock or a serialization failure has the effect done again, a few times: what it
+   * did
    * was taken back. In a transaction of yours, nothing is tried again, and every error comes as it is.
    *
    * @param entity what the effect is for: a customer, an invoice
@@ -72,33 +83,48 @@ export class ReceiptService {
 
   /**
    * Makes one call to something outside the database, unless it is known to have been made. A receipt is written and
-   * committed before the call, and closed after it with the answer. What was cut off in between is in doubt: it is parked
-   * for a person (`SchedulerService.inDoubt`), and the handler goes on with the others, or sent again under the same key.
+   * committed before the call, and closed after it with the answer. What was cut off in between is in doubt: it is
+   * parked
+   * for a person (`SchedulerService.inDoubt`), and the handler goes on with the others, or sent again under the same
+   * key.
    * Several calls for one entity need names of their own: `effect`.
    *
-   * What the call throws is thrown on. It leaves the effect in doubt, unless it is an `EffectNotDone`, or `notDone` says so:
+   * What the call throws is thrown on. It leaves the effect in doubt, unless it is an `EffectNotDone`, or `notDone`
+   * says so:
    * then the next attempt makes the call.
    *
    * @param call gets the key for the receiver (Stripe's `Idempotency-Key`, a mail's `Message-ID`) and the run's signal
-   * @throws OutsideRunError outside a handler, AfterRunError after its end, NestedReceiptError inside the effect of `once`
-   * @throws InvalidOptionsError, InvalidEntityError; MixedReceiptError when `once` has a receipt of the same entity and effect
+   * @throws OutsideRunError outside a handler, AfterRunError after its end, NestedReceiptError inside the effect of
+   * `once`
+   * @throws InvalidOptionsError, InvalidEntityError; MixedReceiptError when `once` has a receipt of the same entity and
+   * effect
    * @throws LeaseLostError when the run is no longer this process'; the answer of a call under way is kept all the same
    */
-  onceExternal<Answer>(entity: EntityName, call: ExternalCall<Answer>, options: OnceExternalOptions): Promise<ExternalOutcome<Answer>> {
+  onceExternal<Answer>(
+    entity: EntityName,
+    call: ExternalCall<Answer>,
+    options: OnceExternalOptions,
+  ): Promise<ExternalOutcome<Answer>> {
     const work = this.send(entity, call, options);
     this.context.current?.track(work);
     return work;
   }
 
   /**
-   * Like `once`, for code that finishes something of an occurrence without being its handler: an HTTP request, a consumer.
+   * Like `once`, for code that finishes something of an occurrence without being its handler: an HTTP request, a
+   * consumer.
    * The effect happens once, also beside handlers that do the same. It is not tied to a lease: it is accepted whatever
    * becomes of the run, so nothing but the receipt keeps it from happening after the run was cancelled or has ended.
    *
    * @param run job name and exact fire time, as `CronRun` has them
    * @throws UnknownRunError when there is no such occurrence; and as `once` does
    */
-  async onceForOccurrence<Result>(run: RunKey, entity: EntityName, effect: Effect<Result>, options: OccurrenceOnceOptions = {}): Promise<OnceOutcome<Result>> {
+  async onceForOccurrence<Result>(
+    run: RunKey,
+    entity: EntityName,
+    effect: Effect<Result>,
+    options: OccurrenceOnceOptions = {},
+  ): Promise<OnceOutcome<Result>> {
     const { effect: name, in: where } = receiptOptions('onceForOccurrence', options);
     const jobName = given(run?.jobName, knownAs, 'onceForOccurrence: jobName');
     const fireTime = given(run.fireTime, instant, 'onceForOccurrence: fireTime');
@@ -107,43 +133,69 @@ export class ReceiptService {
   }
 
   /**
-   * Those of the entities that have no receipt yet in this occurrence, in their order; asked for a thousand at a time, so
-   * that their number takes no memory. An entity that is given twice comes twice. Throws the signal's reason between two
+   * Those of the entities that have no receipt yet in this occurrence, in their order; asked for a thousand at a time,
+   * so
+   * that their number takes no memory. An entity that is given twice comes twice. Throws the signal's reason between
+   * two
    * thousands once the run is told to stop.
    *
    * @throws OutsideRunError, AfterRunError, InvalidEntityError
    */
-  pending<Item>(items: Items<Item>, ...[options]: KeyedOptions<Item, PendingOptions<Item>>): AsyncIterableIterator<Item> {
+  pending<Item>(
+    items: Items<Item>,
+    ...[options]: KeyedOptions<Item, PendingOptions<Item>>
+  ): AsyncIterableIterator<Item> {
     return this.bulk.pending(items, options ?? {});
   }
 
   /**
    * `once` for very many entities: so many of them to a transaction, whose receipts are one statement. An effect that
-   * throws takes back only its batch, whose entities are then done one by one, so that one does not stop the others. What
+   * throws takes back only its batch, whose entities are then done one by one, so that one does not stop the others.
+   * What
    * effects return is not kept. Stops between batches when the run is told to.
    *
    * @throws EffectsFailedError at the end when some failed, so that the next attempt does those
-   * @throws InvalidOptionsError, OutsideRunError, AfterRunError, InvalidEntityError, ReceiptTransactionError, NestedReceiptError, LeaseLostError
+   * @throws InvalidOptionsError, OutsideRunError, AfterRunError, InvalidEntityError, ReceiptTransactionError,
+   * NestedReceiptError, LeaseLostError
    */
-  onceEach<Item>(items: Items<Item>, effect: EachEffect<Item>, ...[options]: KeyedOptions<Item, EachOptions<Item>>): Promise<EachOutcome<Item>> {
+  onceEach<Item>(
+    items: Items<Item>,
+    effect: EachEffect<Item>,
+    ...[options]: KeyedOptions<Item, EachOptions<Item>>
+  ): Promise<EachOutcome<Item>> {
     const one: BatchEffect<Item> = async (batch, manager) => {
       for (const item of batch) await effect(item, manager);
     };
     return this.many('onceEach', items, one, options);
   }
 
-  /** Like `onceEach`, with one call for all entities of a batch that are to be done: for a single `insert` of many rows. */
-  onceBatch<Item>(items: Items<Item>, effect: BatchEffect<Item>, ...[options]: KeyedOptions<Item, EachOptions<Item>>): Promise<EachOutcome<Item>> {
+  /**
+   * Like `onceEach`, with one call for all entities of a batch that are to be done: for a single `insert` of many rows.
+   */
+  onceBatch<Item>(
+    items: Items<Item>,
+    effect: BatchEffect<Item>,
+    ...[options]: KeyedOptions<Item, EachOptions<Item>>
+  ): Promise<EachOutcome<Item>> {
     return this.many('onceBatch', items, effect, options);
   }
 
-  private many<Item>(verb: 'onceEach' | 'onceBatch', items: Items<Item>, effect: BatchEffect<Item>, options: EachOptions<Item> = {}): Promise<EachOutcome<Item>> {
+  private many<Item>(
+    verb: 'onceEach' | 'onceBatch',
+    items: Items<Item>,
+    effect: BatchEffect<Item>,
+    options: EachOptions<Item> = {},
+  ): Promise<EachOutcome<Item>> {
     const work = this.bulk.each(verb, items, effect, options);
     this.context.current?.track(work);
     return work;
   }
 
-  private async ofRun<Result>(entity: EntityName, effect: Effect<Result>, options: OnceOptions): Promise<OnceOutcome<Result>> {
+  private async ofRun<Result>(
+    entity: EntityName,
+    effect: Effect<Result>,
+    options: OnceOptions,
+  ): Promise<OnceOutcome<Result>> {
     const { effect: name, in: where, run: which } = receiptOptions('once', options);
     const run = runFor('ReceiptService.once', this.context, which);
     const key = receiptKey(entity, name);
@@ -154,7 +206,11 @@ export class ReceiptService {
     return this.told(script, await work);
   }
 
-  private async send<Answer>(entity: EntityName, call: ExternalCall<Answer>, options: OnceExternalOptions): Promise<ExternalOutcome<Answer>> {
+  private async send<Answer>(
+    entity: EntityName,
+    call: ExternalCall<Answer>,
+    options: OnceExternalOptions,
+  ): Promise<ExternalOutcome<Answer>> {
     const run = this.context.require('ReceiptService.onceExternal');
     const { effect, inDoubt: policy, notDone } = readExternalOptions(options);
     const key = receiptKey(entity, effect);

@@ -6,12 +6,17 @@ import { callAlone, type Statement } from '../database/transactions.js';
 import type { OwnedRun, RunKey } from '../options/run.js';
 import { fenceOf } from '../runs/job-run.store.js';
 
-/** True for the failure of a statement that was sent with a commit: the run is no longer ours, and nothing was committed. It is raised by `refuse_1`. */
+/**
+ * True for the failure of a statement that was sent with a commit: the run is no longer ours, and nothing was
+ * committed. It is raised by `refuse_1`.
+ */
 export function isRefusedClose(error: unknown): boolean {
   return postgresError(error).code === 'NDC01';
 }
 
-/** The first five parameters of a receipt's functions: job, fire time, attempt, instance, and the page, if it is one's. */
+/**
+ * The first five parameters of a receipt's functions: job, fire time, attempt, instance, and the page, if it is one's.
+ */
 export function receiptFence(run: OwnedRun): [string, string, number, string, string | null] {
   return [...fenceOf(run), run.page ?? null];
 }
@@ -68,16 +73,28 @@ export class ReceiptStore {
 
   /** @param own in a transaction of the receipt's own */
   opening(run: OwnedRun, key: ReceiptKey, idempotencyKey: string, own: boolean): Statement {
-    return this.database.tables.calling('receipt_begin_1', [...receiptFence(run), key.entity, key.effect, idempotencyKey, String(own)]);
+    return this.database.tables.calling('receipt_begin_1', [
+      ...receiptFence(run),
+      key.entity,
+      key.effect,
+      idempotencyKey,
+      String(own),
+    ]);
   }
 
   /**
-   * The last statement before the commit, with which it is sent: keeps the result, and holds the run, or the page, so that nobody takes
+   * The last statement before the commit, with which it is sent: keeps the result, and holds the run, or the page, so
+   * that nobody takes
    * it over until the transaction ends. It fails when the run is no longer ours, see `isRefusedClose`.
    * @param result JSON, or null to keep none
    */
   closing(run: OwnedRun, key: ReceiptKey, result: string | null): Statement {
-    return this.database.tables.calling('receipt_end_1', [...receiptFence(run), key.entity, key.effect, resultToKeep(result)]);
+    return this.database.tables.calling('receipt_end_1', [
+      ...receiptFence(run),
+      key.entity,
+      key.effect,
+      resultToKeep(result),
+    ]);
   }
 
   /** Sends `closing` alone. @returns false when the run is no longer ours: the transaction must be rolled back */
@@ -93,7 +110,17 @@ export class ReceiptStore {
 
   /** Keeps what the effect returned; nothing to do for null. */
   keeping({ jobName, fireTime }: RunKey, { entity, effect }: ReceiptKey, result: string | null): Statement[] {
-    return result === null ? [] : [this.database.tables.calling('receipt_keep_1', [jobName, fireTime.toISOString(), entity, effect, resultToKeep(result)])];
+    return result === null
+      ? []
+      : [
+          this.database.tables.calling('receipt_keep_1', [
+            jobName,
+            fireTime.toISOString(),
+            entity,
+            effect,
+            resultToKeep(result),
+          ]),
+        ];
   }
 }
 
@@ -108,7 +135,8 @@ export class ReceiptBatchStore {
   constructor(private readonly database: SchedulerDatabase) {}
 
   /**
-   * Writes those that are not there, if the run is ours. In one order everywhere, so that batches that meet wait for each
+   * Writes those that are not there, if the run is ours. In one order everywhere, so that batches that meet wait for
+   * each
    * other and never in a circle.
    */
   opening(run: OwnedRun, effect: string, entries: readonly BatchEntry[]): Statement {
@@ -154,15 +182,23 @@ export class OccurrenceReceiptStore {
    * Writes the receipt if the occurrence has a row and the receipt is not there.
    * @param own in a transaction of the receipt's own
    */
-  opening({ jobName, fireTime }: RunKey, { entity, effect }: ReceiptKey, writer: string, idempotencyKey: string, own: boolean): Statement {
+  opening(
+    { jobName, fireTime }: RunKey,
+    { entity, effect }: ReceiptKey,
+    writer: string,
+    idempotencyKey: string,
+    own: boolean,
+  ): Statement {
     const values = [jobName, fireTime.toISOString(), writer, entity, effect, idempotencyKey, String(own), MOST_IDLE_MS];
     return this.database.tables.calling('receipt_begin_for_occurrence_1', values);
   }
 }
 
 /**
- * The statements of a receipt in a transaction of the application's that is repeatable read or serializable. Its snapshot
- * shows the lease as it was when the transaction began, so the run is held first, and then looked at from outside: nobody
+ * The statements of a receipt in a transaction of the application's that is repeatable read or serializable. Its
+ * snapshot
+ * shows the lease as it was when the transaction began, so the run is held first, and then looked at from outside:
+ * nobody
  * reaps a run that is held, and what the look finds holds until the transaction ends.
  */
 export class StrictReceiptStore {
@@ -199,7 +235,9 @@ export class ReceiptSecretStore {
   }
 
   private async find(): Promise<string | undefined> {
-    const [row] = await queryOn(this.database.coordination)<{ secret: string }>(`select secret from ${this.database.tables.receiptSecret}`);
+    const [row] = await queryOn(this.database.coordination)<{ secret: string }>(
+      `select secret from ${this.database.tables.receiptSecret}`,
+    );
     return row?.secret;
   }
 

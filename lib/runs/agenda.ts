@@ -1,7 +1,8 @@
 import type { Candidate } from './claim.service.js';
 
 /**
- * What is due, in the order in which this instance tries it. Where more is due than there is room for it is kept from tick
+ * What is due, in the order in which this instance tries it. Where more is due than there is room for it is kept from
+ * tick
  * to tick: to sort thousands of occurrences for each place that gets free would take longer than to claim them.
  */
 export class Agenda {
@@ -50,7 +51,9 @@ export class Agenda {
 
   /** What is left in this pass: a look, which takes nothing out. */
   rest(): Candidate[] {
-    return this.candidates.slice(this.next).filter((candidate) => !this.stuck.has(candidate.job.name) && this.isOpen(candidate));
+    return this.candidates
+      .slice(this.next)
+      .filter((candidate) => !this.stuck.has(candidate.job.name) && this.isOpen(candidate));
   }
 
   /** What was taken of these jobs is to be tried again in the next pass, and what follows of them not before. */

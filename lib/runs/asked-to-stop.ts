@@ -38,5 +38,8 @@ export function askedToStop({ jobRuns, jobFlags }: Tables, instanceId: string, f
 }
 
 export function readAskedToStop({ cancels, flags_off }: AskedToStopRow): AskedToStop {
-  return { cancels: (cancels ?? []).map((request) => ({ ...request, fireTime: new Date(request.fireTime) })), flagsOff: flags_off ?? [] };
+  return {
+    cancels: (cancels ?? []).map((request) => ({ ...request, fireTime: new Date(request.fireTime) })),
+    flagsOff: flags_off ?? [],
+  };
 }

@@ -9,7 +9,8 @@ import { Loop } from '../database/loop.js';
 import { CancelStore } from '../operations/cancels.service.js';
 
 /**
- * Tells running handlers that their runs are cancelled while the instance stops: what told them before, the look for changed
+ * Tells running handlers that their runs are cancelled while the instance stops: what told them before, the look for
+ * changed
  * schedules, has stopped by then. Asks nothing while no handler runs.
  */
 @Injectable()
@@ -24,7 +25,10 @@ export class CancelWatch {
     private readonly cancellations: Cancellations,
     events: SchedulerEvents,
   ) {
-    this.loop = new Loop(() => this.look(), { maxSleepMs: options.pollIntervalMs, ...loopListener(events, 'cancel watch') });
+    this.loop = new Loop(() => this.look(), {
+      maxSleepMs: options.pollIntervalMs,
+      ...loopListener(events, 'cancel watch'),
+    });
   }
 
   start(): void {

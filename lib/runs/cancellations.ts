@@ -4,7 +4,10 @@ import type { AskedToStop } from './asked-to-stop.js';
 import { FlagAnswers } from './flag-answers.js';
 import { InFlightRuns, type InFlightRun } from './in-flight-runs.js';
 
-/** Tells the handlers of this process that their runs are cancelled: by an operator, or because their flag was turned off. */
+/**
+ * Tells the handlers of this process that their runs are cancelled: by an operator, or because their flag was turned
+ * off.
+ */
 @Injectable()
 export class Cancellations {
   private asking = false;

@@ -7,7 +7,8 @@ export const MOST_CHECKPOINT_BYTES = 1_048_576;
 const DEEPEST = 200;
 
 /**
- * A checkpoint as it is stored. What would come back as something else is refused: all but the properties of objects that
+ * A checkpoint as it is stored. What would come back as something else is refused: all but the properties of objects
+ * that
  * are undefined, which are left out, and what has a `toJSON`, as dates have: those come back as text.
  * @throws InvalidCheckpointError that says where
  */
@@ -16,7 +17,9 @@ export function checkpointJson(value: unknown): string {
   const json = JSON.stringify(value);
   const bytes = Buffer.byteLength(json);
   if (bytes > MOST_CHECKPOINT_BYTES) {
-    throw new InvalidCheckpointError(`it has ${bytes} bytes of JSON, and at most ${MOST_CHECKPOINT_BYTES} are kept. Save where to resume, such as a page or the last id, and not the work itself`);
+    throw new InvalidCheckpointError(
+      `it has ${bytes} bytes of JSON, and at most ${MOST_CHECKPOINT_BYTES} are kept. Save where to resume, such as a page or the last id, and not the work itself`,
+    );
   }
   return json;
 }
@@ -31,11 +34,15 @@ function check(value: unknown, path: string, above: readonly object[]): void {
     case 'number':
       return Number.isFinite(value) ? undefined : refuse(`${value}, which JSON does not have`);
     case 'string':
-      return value.includes('\u0000') || !value.isWellFormed() ? refuse('a text with a NUL or with half a character, which PostgreSQL does not take') : undefined;
+      return value.includes('\u0000') || !value.isWellFormed()
+        ? refuse('a text with a NUL or with half a character, which PostgreSQL does not take')
+        : undefined;
     case 'object':
       break;
     default:
-      return refuse(value === undefined ? 'undefined; to have no checkpoint, call clear()' : `a ${typeof value}, which is no JSON`);
+      return refuse(
+        value === undefined ? 'undefined; to have no checkpoint, call clear()' : `a ${typeof value}, which is no JSON`,
+      );
   }
   if (value === null) return;
   if (above.includes(value)) return refuse('part of itself');
@@ -47,7 +54,10 @@ function check(value: unknown, path: string, above: readonly object[]): void {
   }
   const inside = [...above, value];
   if (Array.isArray(value)) return value.forEach((item, index) => check(item, `${path}[${index}]`, inside));
-  if (!isPlain(value)) return refuse(`an instance of ${value.constructor?.name || 'a class'}, of which JSON keeps no more than the properties`);
+  if (!isPlain(value))
+    return refuse(
+      `an instance of ${value.constructor?.name || 'a class'}, of which JSON keeps no more than the properties`,
+    );
   for (const [name, item] of Object.entries(value)) {
     const at = /^[\w$]+$/.test(name) ? `${path}.${name}` : `${path}[${JSON.stringify(name)}]`;
     check(name, `a name in ${path}`, inside);

@@ -11,21 +11,30 @@ interface Place {
   readonly after: number;
 }
 
-/** What is another's to try is left to it for so long, milliseconds: whoever looks later finds it claimed, and writes nothing. */
+/**
+ * What is another's to try is left to it for so long, milliseconds: whoever looks later finds it claimed, and writes
+ * nothing.
+ */
 const YIELD_MS = 20;
 
 /** To each instance that comes after that, so many times as long. */
 const LONGER_FOR_THE_NEXT = 10;
 
-/** All instances together look so often for what others were to try, milliseconds between two looks: however many they are, it is no more. */
+/**
+ * All instances together look so often for what others were to try, milliseconds between two looks: however many they
+ * are, it is no more.
+ */
 const LOOK_OF_ALL_EVERY_MS = 50;
 
 /**
- * The order in which an instance claims: of each job first the oldest, so that a job with many late occurrences does not
+ * The order in which an instance claims: of each job first the oldest, so that a job with many late occurrences does
+ * not
  * push the others out; of those the oldest; and of what is due together first the jobs that are this instance's to try.
  *
- * Whose a job is to try follows from its name and the ids of the live instances that have the same jobs (rendezvous hashing), so
- * all agree without a word, and when one goes only its jobs change hands. It is no more than an order: whoever is first still
+ * Whose a job is to try follows from its name and the ids of the live instances that have the same jobs (rendezvous
+ * hashing), so
+ * all agree without a word, and when one goes only its jobs change hands. It is no more than an order: whoever is first
+ * still
  * wins by the row, and an instance that does not know the others tries all jobs at once.
  */
 @Injectable()
@@ -40,7 +49,8 @@ export class ClaimOrder {
   }
 
   /**
-   * The live instances that have the same jobs are these, by their ids; this one may be among them. What is left to one that does
+   * The live instances that have the same jobs are these, by their ids; this one may be among them. What is left to one
+   * that does
    * not know the job would be late each time, and where jobs are new it costs no more than a claim that is lost.
    */
   hear(instanceIds: readonly string[]): void {
@@ -57,14 +67,18 @@ export class ClaimOrder {
   }
 
   /**
-   * For how long the job is left to others. The next one tries after a moment; the more are before this one, the less likely it
+   * For how long the job is left to others. The next one tries after a moment; the more are before this one, the less
+   * likely it
    * is that there is anything left to do, and what comes due meanwhile is looked at together.
    * @returns milliseconds
    */
   yieldMs(job: JobDefinition): number {
     const { after } = this.place(job);
     if (after === 0) return 0;
-    return Math.min(YIELD_MS * LONGER_FOR_THE_NEXT ** (after - 1), Math.max(YIELD_MS, LOOK_OF_ALL_EVERY_MS * (this.others.length + 1)));
+    return Math.min(
+      YIELD_MS * LONGER_FOR_THE_NEXT ** (after - 1),
+      Math.max(YIELD_MS, LOOK_OF_ALL_EVERY_MS * (this.others.length + 1)),
+    );
   }
 
   /** @param candidates of each job, oldest first */

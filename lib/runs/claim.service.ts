@@ -75,11 +75,23 @@ export class ClaimService {
       flag: job.flag,
       off: off.get(job.flag) ?? null,
     }));
-    const claimed = await this.refused.takeApart('claim', due, ({ jobName }) => jobName, async (part) => [
-      await this.ask(jobs, part.map((one) => ({ ...one, attempt: 1 })), (claim) => this.store.claimDue(part, this.instanceId, claim)),
-    ]);
+    const claimed = await this.refused.takeApart(
+      'claim',
+      due,
+      ({ jobName }) => jobName,
+      async (part) => [
+        await this.ask(
+          jobs,
+          part.map((one) => ({ ...one, attempt: 1 })),
+          (claim) => this.store.claimDue(part, this.instanceId, claim),
+        ),
+      ],
+    );
     const verdicts = new Map(claimed.flatMap(({ answers }) => answers).map((answer) => [key(answer), answer.verdict]));
-    return { owned: claimed.flatMap(({ owned }) => owned), verdicts: due.map((one) => verdicts.get(key(one)) ?? 'waiting') };
+    return {
+      owned: claimed.flatMap(({ owned }) => owned),
+      verdicts: due.map((one) => verdicts.get(key(one)) ?? 'waiting'),
+    };
   }
 
   /** Whether each of these has a row by now. A look, which takes no lock and claims nothing. */
@@ -90,15 +102,35 @@ export class ClaimService {
   }
 
   /** Claims runs that wait for their next attempt, or for their first after a gap. */
-  async claimWaiting(waiting: readonly Pick<WaitingRun, 'jobName' | 'fireTime' | 'attempt' | 'placeNeededAt'>[], jobs: ReadonlyMap<string, JobDefinition>): Promise<readonly OwnedRun[]> {
+  async claimWaiting(
+    waiting: readonly Pick<WaitingRun, 'jobName' | 'fireTime' | 'attempt' | 'placeNeededAt'>[],
+    jobs: ReadonlyMap<string, JobDefinition>,
+  ): Promise<readonly OwnedRun[]> {
     const off = await this.flags.off(waiting.map(({ jobName }) => jobs.get(jobName)?.flag ?? null));
     const known = waiting.flatMap((run) => {
       const job = jobs.get(run.jobName);
-      return job ? [{ ...run, overlap: job.overlap, parallel: job.parallel, group: job.concurrencyGroup?.name ?? null, groupLimit: job.concurrencyGroup?.limit ?? null, leaseMs: job.leaseMs, flag: job.flag, off: off.get(job.flag) ?? null }] : [];
+      return job
+        ? [
+            {
+              ...run,
+              overlap: job.overlap,
+              parallel: job.parallel,
+              group: job.concurrencyGroup?.name ?? null,
+              groupLimit: job.concurrencyGroup?.limit ?? null,
+              leaseMs: job.leaseMs,
+              flag: job.flag,
+              off: off.get(job.flag) ?? null,
+            },
+          ]
+        : [];
     });
     if (known.length === 0) return [];
     const started = await this.refused.takeApart('start', known, key, async (part) => [
-      await this.ask(jobs, part.map((run) => ({ ...run, attempt: run.attempt + 1 })), (claim) => this.store.claimWaiting(part, this.instanceId, claim)),
+      await this.ask(
+        jobs,
+        part.map((run) => ({ ...run, attempt: run.attempt + 1 })),
+        (claim) => this.store.claimWaiting(part, this.instanceId, claim),
+      ),
     ]);
     return started.flatMap(({ owned }) => owned);
   }
@@ -132,9 +164,11 @@ export class ClaimService {
     for (const { checkpoint: _, ...run } of owned) this.events.emit({ type: 'run.claimed', ...run });
     for (const answer of answers) {
       const { jobName, fireTime, attempt, pages } = answer;
-      if (answer.verdict === 'fanned_out') this.events.emit({ type: 'run.fannedOut', jobName, fireTime, attempt: attempt!, pages: pages!, durationMs: 0 });
+      if (answer.verdict === 'fanned_out')
+        this.events.emit({ type: 'run.fannedOut', jobName, fireTime, attempt: attempt!, pages: pages!, durationMs: 0 });
       if (answer.verdict === 'outdated') this.events.emit({ type: 'job.outdated', jobName });
-      if (answer.verdict === 'skipped') this.events.emit({ type: 'run.skipped', jobName, fireTime, reason: answer.reason! });
+      if (answer.verdict === 'skipped')
+        this.events.emit({ type: 'run.skipped', jobName, fireTime, reason: answer.reason! });
       if (answer.verdict === 'queued') this.events.emit({ type: 'run.queued', jobName, fireTime, trigger: 'schedule' });
     }
     return { owned, answers };

@@ -3,7 +3,9 @@ import type { SchedulerDatabase } from '../database/scheduler-database.js';
 import type { OverlapPolicy } from '../options/job-definition.js';
 import type { RunKey, RunTrigger, SavedCheckpoint } from '../options/run.js';
 
-/** A record without what is null or undefined: a recordset has null there in any case, and a message is half as long. */
+/**
+ * A record without what is null or undefined: a recordset has null there in any case, and a message is half as long.
+ */
 export function sparse(record: object): object {
   return Object.fromEntries(Object.entries(record).filter(([, value]) => value !== null && value !== undefined));
 }
@@ -102,7 +104,8 @@ export interface ClaimAnswers {
 }
 
 /**
- * Turns occurrences into runs of one instance. Each claim has a number, by which its instance can tell afterwards what it has
+ * Turns occurrences into runs of one instance. Each claim has a number, by which its instance can tell afterwards what
+ * it has
  * begun: one whose answer was lost is handed back by it.
  */
 export class ClaimStore {
@@ -114,7 +117,10 @@ export class ClaimStore {
   /** Those of these occurrences that have a row. */
   async withRow(keys: readonly RunKey[]): Promise<RunKey[]> {
     if (keys.length === 0) return [];
-    const rows = await this.database.call<ClaimRow>('job_run_decided_1', [keys.map(({ jobName }) => jobName), keys.map(({ fireTime }) => fireTime.toISOString())]);
+    const rows = await this.database.call<ClaimRow>('job_run_decided_1', [
+      keys.map(({ jobName }) => jobName),
+      keys.map(({ fireTime }) => fireTime.toISOString()),
+    ]);
     return rows.map(({ job_name, fire_time }) => ({ jobName: job_name, fireTime: fire_time }));
   }
 
@@ -125,16 +131,22 @@ export class ClaimStore {
     const sorted = [...due].sort(byKey).filter((one, index, all) => index === 0 || byKey(all[index - 1]!, one) !== 0);
     return this.partitions.makingSure(
       () => sorted.map(({ fireTime }) => fireTime),
-      async () => answers(await this.database.call('job_run_claim_1', [JSON.stringify(sorted.map(given)), instanceId, claim])),
+      async () =>
+        answers(await this.database.call('job_run_claim_1', [JSON.stringify(sorted.map(given)), instanceId, claim])),
     );
   }
 
   /**
-   * Claims runs that wait for their next attempt. At most one of a job that forbids overlap, and none beside a running one;
+   * Claims runs that wait for their next attempt. At most one of a job that forbids overlap, and none beside a running
+   * one;
    * of a backfill no more than it runs at a time, and none that would keep the schedule waiting.
    */
   async claimWaiting(waiting: readonly WaitingRun[], instanceId: string, claim = 0): Promise<ClaimAnswers> {
-    const rows = await this.database.call<ClaimRow>('job_run_start_1', [JSON.stringify([...waiting].sort(byKey).map(given)), instanceId, claim]);
+    const rows = await this.database.call<ClaimRow>('job_run_start_1', [
+      JSON.stringify([...waiting].sort(byKey).map(given)),
+      instanceId,
+      claim,
+    ]);
     return answers(rows.map((row) => ({ ...row, verdict: row.pages === null ? 'claimed' : 'fanned_out' })));
   }
 }
@@ -142,7 +154,11 @@ export class ClaimStore {
 /** A candidate with as little text as says it, for it crosses to the database at every claim. */
 function given(candidate: DueOccurrence | WaitingRun): object {
   const { startsAt, byHand, ...facts } = { startsAt: null, byHand: false, ...candidate };
-  return sparse({ ...facts, startsAt: startsAt?.getTime() === candidate.fireTime.getTime() ? null : startsAt, byHand: byHand || null });
+  return sparse({
+    ...facts,
+    startsAt: startsAt?.getTime() === candidate.fireTime.getTime() ? null : startsAt,
+    byHand: byHand || null,
+  });
 }
 
 interface ClaimRow {

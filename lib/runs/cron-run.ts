@@ -5,16 +5,20 @@ import type { RunTrigger } from '../options/run.js';
 import { DEFAULT_EFFECT, idempotencyKey } from '../receipts/idempotency-key.js';
 import type { InFlightRun } from './in-flight-runs.js';
 
-/** What an attempt leaves for the next one of the same occurrence: where to resume. One JSON value, kept with the run. */
+/**
+ * What an attempt leaves for the next one of the same occurrence: where to resume. One JSON value, kept with the run.
+ */
 export interface RunCheckpoint {
   /**
-   * What was saved last, in this attempt or an earlier one; undefined when nothing was. It is a copy: changing it changes
+   * What was saved last, in this attempt or an earlier one; undefined when nothing was. It is a copy: changing it
+   * changes
    * nothing. A `Date` that was saved comes back as text.
    * @throws AfterRunError, LeaseLostError
    */
   get<Saved = unknown>(): Promise<Saved | undefined>;
   /**
-   * Keeps the value as it is at the call. Of several calls that are not awaited the last one wins. At most 1 MiB of JSON.
+   * Keeps the value as it is at the call. Of several calls that are not awaited the last one wins. At most 1 MiB of
+   * JSON.
    * @throws InvalidCheckpointError when the value is no JSON, or too large
    * @throws AfterRunError, LeaseLostError; nothing was saved
    */
@@ -71,16 +75,22 @@ export class CronRun {
   /** 1, 2, …; for the handler of a page, the page's. */
   readonly attempt: number;
   /**
-   * `schedule`: at its time. `catch-up`: later, after a gap. `backfill`: because an operator asked for past occurrences.
+   * `schedule`: at its time. `catch-up`: later, after a gap. `backfill`: because an operator asked for past
+   * occurrences.
    * `manual`: because somebody asked for a run; its fire time is when. `external`:
    * because it was delivered.
    */
   readonly trigger: RunTrigger;
-  /** What a job made at run time, or this run when somebody asked for it or delivered it, was given for the handler; undefined otherwise. */
+  /**
+   * What a job made at run time, or this run when somebody asked for it or delivered it, was given for the handler;
+   * undefined otherwise.
+   */
   readonly data: unknown;
   /**
-   * Aborts when the run is no longer this process' (`signal.reason` is a `LeaseLostError`), when it has taken the time its job
-   * allows (`TimeoutError`), when somebody cancelled it (`CancelledError`), and when the application stops and the time for
+   * Aborts when the run is no longer this process' (`signal.reason` is a `LeaseLostError`), when it has taken the time
+   * its job
+   * allows (`TimeoutError`), when somebody cancelled it (`CancelledError`), and when the application stops and the time
+   * for
    * running handlers is over (`ShutdownError`). Nothing written through receipts is accepted after a lost lease, but
    * the answer to a call that was under way.
    */
@@ -97,18 +107,24 @@ export class CronRun {
     this.#facts = facts;
   }
 
-  /** Until when the run is safe without another heartbeat, by the database's clock. A page has no lease: the last instant there is. */
+  /**
+   * Until when the run is safe without another heartbeat, by the database's clock. A page has no lease: the last
+   * instant there is.
+   */
   get leaseUntil(): Date {
     return this.#facts.leaseUntil();
   }
 
   /**
-   * Hands the run over to another instance, which starts it at once, when the application stops and the signal says so: the
-   * handler does no more, though it may need a moment to tidy up. The attempt does not count; its receipts are refused from
+   * Hands the run over to another instance, which starts it at once, when the application stops and the signal says so:
+   * the
+   * handler does no more, though it may need a moment to tidy up. The attempt does not count; its receipts are refused
+   * from
    * now on, and what the handler returns or throws later changes nothing. A handler that does not call it hands its run
    * over when it ends.
    * @param reason kept in the run's row
-   * @returns false when the run is no longer this process' to hand over: its lease is lost, or it was cancelled or timed out
+   * @returns false when the run is no longer this process' to hand over: its lease is lost, or it was cancelled or
+   * timed out
    * @throws RunStateError while the signal is not aborted, AfterRunError when the handler has ended
    */
   release(reason?: string): Promise<boolean> {
@@ -123,7 +139,8 @@ export class CronRun {
 
   /**
    * A key for one effect on one entity in this occurrence, for services that drop repeated requests (Stripe's
-   * `Idempotency-Key`, a mail's `Message-ID`): the same on every attempt and every replica, and for nobody else to guess.
+   * `Idempotency-Key`, a mail's `Message-ID`): the same on every attempt and every replica, and for nobody else to
+   * guess.
    * `ReceiptService.onceExternal` gives its call this key.
    */
   idempotencyKey(entity: string | number | bigint, effect: string = DEFAULT_EFFECT): string {
@@ -136,8 +153,10 @@ export class CronRun {
   }
 
   /**
-   * Runs the work in one transaction in which the run's ownership is checked: it commits while the run is this process', or
-   * not at all. With `checkpoint` the step and the place to resume from commit together, with `complete` the work and the
+   * Runs the work in one transaction in which the run's ownership is checked: it commits while the run is this
+   * process', or
+   * not at all. With `checkpoint` the step and the place to resume from commit together, with `complete` the work and
+   * the
    * run's completion. When the run's lease ends, the reaper ends the transaction, wherever its process is frozen.
    *
    * After a completion the handler may go on, without the run: its next occurrence may begin, on any replica.
@@ -155,7 +174,8 @@ export class CronRun {
   }
 
   /**
-   * Completes the run now, before its handler returns: what comes after it fails nothing, and a signal that was aborted does
+   * Completes the run now, before its handler returns: what comes after it fails nothing, and a signal that was aborted
+   * does
    * not make the run one that was stopped. Tried again while the database is out of reach and the lease holds.
    * @throws LeaseLostError, AfterRunError, OpenWorkError
    */

@@ -2,7 +2,14 @@ import { Injectable } from '@nestjs/common';
 import { inCleanContext } from '../database/clean-context.js';
 import { isRefusedData } from '../database/sql-state.js';
 import type { OwnedRun } from '../options/run.js';
-import { type EndAnswer, type Ending, JobRunStore, type RunEnd, RunEndsStore, type WrittenEnd } from './job-run.store.js';
+import {
+  type EndAnswer,
+  type Ending,
+  JobRunStore,
+  type RunEnd,
+  RunEndsStore,
+  type WrittenEnd,
+} from './job-run.store.js';
 import { plainEnding } from './plain-ending.js';
 
 /** Each row of a group is locked until all of it is written. */
@@ -19,7 +26,10 @@ interface Refused {
 /** Writes the ends of attempts: one by itself, and those that come while it is being written together. */
 @Injectable()
 export class EndWriter {
-  private readonly group = new GroupCommit<RunEnd, EndAnswer | Refused>((ends) => this.together(ends), { most: MOST_AT_ONCE, slowAfterMs: SLOW_AFTER_MS });
+  private readonly group = new GroupCommit<RunEnd, EndAnswer | Refused>((ends) => this.together(ends), {
+    most: MOST_AT_ONCE,
+    slowAfterMs: SLOW_AFTER_MS,
+  });
 
   constructor(
     private readonly store: JobRunStore,
@@ -37,7 +47,10 @@ export class EndWriter {
     return answer.kind === 'written' ? answer.end : null;
   }
 
-  /** The same without company: nothing that is wrong with others is in its way. What the database does not accept is written in a form that it does. */
+  /**
+   * The same without company: nothing that is wrong with others is in its way. What the database does not accept is
+   * written in a form that it does.
+   */
   async writeAlone(run: OwnedRun, ending: Ending | null): Promise<WrittenEnd | null> {
     if (!ending) return this.store.complete(run);
     return this.store.end(run, ending).catch((error: unknown) => {
@@ -77,8 +90,10 @@ interface Waiting<Item, Answer> {
 }
 
 /**
- * Writes together what comes while something is being written. Nothing waits for a timer: the first item goes at the end of
- * the event loop's turn, with what the turn brought, and what comes meanwhile goes as one group when the answer is there.
+ * Writes together what comes while something is being written. Nothing waits for a timer: the first item goes at the
+ * end of
+ * the event loop's turn, with what the turn brought, and what comes meanwhile goes as one group when the answer is
+ * there.
  */
 export class GroupCommit<Item, Answer> {
   private waiting: Waiting<Item, Answer>[] = [];
@@ -86,7 +101,9 @@ export class GroupCommit<Item, Answer> {
   /** The group that is being written, and waited for. */
   private underWay: object | null = null;
 
-  /** @param commit writes a group; its answers are in the order of the items. What it throws is thrown at all of them */
+  /**
+   * @param commit writes a group; its answers are in the order of the items. What it throws is thrown at all of them
+   */
   constructor(
     private readonly commit: (items: readonly Item[]) => Promise<readonly Answer[]>,
     private readonly options: GroupCommitOptions,

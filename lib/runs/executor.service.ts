@@ -52,7 +52,12 @@ export class ExecutorService {
     this.heartbeat.watch(started.map(({ run }) => run));
     for (const { run, job } of started) {
       this.execute(run, job).catch((error: unknown) =>
-        this.events.emit({ type: 'loop.failed', loop: `execution of ${run.id}`, error: describeError(error), failures: 1 }),
+        this.events.emit({
+          type: 'loop.failed',
+          loop: `execution of ${run.id}`,
+          error: describeError(error),
+          failures: 1,
+        }),
       );
     }
   }
@@ -60,7 +65,13 @@ export class ExecutorService {
   private async execute(run: InFlightRun, job: RegisteredJob): Promise<void> {
     const { jobName, fireTime, attempt } = run.owned;
     const startedAt = monotonicNow();
-    this.events.emit({ type: 'run.started', jobName, fireTime, attempt, delayMs: this.time.now() - fireTime.getTime() });
+    this.events.emit({
+      type: 'run.started',
+      jobName,
+      fireTime,
+      attempt,
+      delayMs: this.time.now() - fireTime.getTime(),
+    });
     try {
       const end = await this.handle(run, job);
       // How it ended is written already.
@@ -76,7 +87,13 @@ export class ExecutorService {
 
   private tellEnd(run: InFlightRun, end: HandlerEnd): void {
     const { jobName, fireTime, attempt } = run.owned;
-    this.events.emit({ type: 'run.woundUp', jobName, fireTime, attempt, error: end.kind === 'failed' ? end.error : null });
+    this.events.emit({
+      type: 'run.woundUp',
+      jobName,
+      fireTime,
+      attempt,
+      error: end.kind === 'failed' ? end.error : null,
+    });
   }
 
   private async handle(run: InFlightRun, job: RegisteredJob): Promise<HandlerEnd> {
@@ -108,14 +125,21 @@ export class ExecutorService {
     return { kind: 'failed', ...failure };
   }
 
-  /** A backoff function is the application's code: what it throws costs the run its other attempts, not the process, nor its error. */
+  /**
+   * A backoff function is the application's code: what it throws costs the run its other attempts, not the process, nor
+   * its error.
+   */
   private decide(end: HandlerEnd, run: InFlightRun): Outcome {
     try {
       return decideOutcome(end, run.job, run.owned.attempt - run.owned.releases, Math.random());
     } catch (thrown) {
       const complaint = describeError(thrown);
       this.complain(run, 'backoff', complaint);
-      return { kind: 'dead', error: end.kind === 'failed' ? end.error : complaint, reason: `its backoff threw: ${complaint.message}` };
+      return {
+        kind: 'dead',
+        error: end.kind === 'failed' ? end.error : complaint,
+        reason: `its backoff threw: ${complaint.message}`,
+      };
     }
   }
 

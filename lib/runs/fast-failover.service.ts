@@ -1,7 +1,15 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { KnownJobs } from '../jobs/known-jobs.js';
 import { INSTANCE_ID, SCHEDULER_OPTIONS } from '../options/tokens.js';
-import { LOOK_EVERY_MS, firstGone, goneForGood, nextGone, stillGone, type GoneRun, type GoneSince } from './fast-failover.js';
+import {
+  LOOK_EVERY_MS,
+  firstGone,
+  goneForGood,
+  nextGone,
+  stillGone,
+  type GoneRun,
+  type GoneSince,
+} from './fast-failover.js';
 import { loopListener } from '../observe/scheduler-events.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
@@ -21,7 +29,8 @@ const MAX_RETRY_MS = 1_000;
 const ATTENTIVE_FOR_MS = 1_000;
 
 /**
- * Takes over from instances whose lifeline is gone, before their leases end. Looks only while runs of others are under way, or
+ * Takes over from instances whose lifeline is gone, before their leases end. Looks only while runs of others are under
+ * way, or
  * may just have begun: what has come due, and what the reaper has seen, says so.
  */
 @Injectable()

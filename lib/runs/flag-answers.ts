@@ -73,14 +73,18 @@ export class FlagAnswers {
   /** @returns why it is off, or null */
   private async ask(provider: FeatureFlags, name: string): Promise<string | null> {
     const asked = this.open.get(name);
-    if (asked !== undefined && monotonicNow() - asked < UNANSWERED_MS) return `flag off: ${name} (its provider does not answer)`;
+    if (asked !== undefined && monotonicNow() - asked < UNANSWERED_MS)
+      return `flag off: ${name} (its provider does not answer)`;
     const now = monotonicNow();
     this.open.set(name, now);
     const askedAt = new Date();
     const keep = (on: boolean, problem: string | null) => void this.last.set(name, { on, problem, askedAt, at: now });
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(new Error(`no answer about the flag "${name}" within ${ANSWER_WITHIN_MS} ms`)), ANSWER_WITHIN_MS);
+      timer = setTimeout(
+        () => reject(new Error(`no answer about the flag "${name}" within ${ANSWER_WITHIN_MS} ms`)),
+        ANSWER_WITHIN_MS,
+      );
       timer.unref();
     });
     // Its answer holds for everybody, not for the request that happens to ask.
@@ -96,7 +100,12 @@ export class FlagAnswers {
       this.failures += 1;
       const described = describeError(error);
       keep(false, described.message);
-      this.events.emit({ type: 'loop.failed', loop: 'feature flag provider', error: described, failures: this.failures });
+      this.events.emit({
+        type: 'loop.failed',
+        loop: 'feature flag provider',
+        error: described,
+        failures: this.failures,
+      });
       return `flag off: ${name} (its provider failed)`;
     } finally {
       clearTimeout(timer);

@@ -18,7 +18,8 @@ const AGAIN_MS = 1_000;
 const MOST_TRIES = 10;
 
 /**
- * Runs whose handlers were aborted because this instance was cut off. When the database answers again, the leases of those that
+ * Runs whose handlers were aborted because this instance was cut off. When the database answers again, the leases of
+ * those that
  * nobody has taken over are ended: the others need not wait for them.
  */
 @Injectable()
@@ -35,7 +36,11 @@ export class GivenUpRuns {
   ) {
     this.refused = new RefusedData(events);
     // What fails here fails the ticker, too, which tells.
-    this.loop = new Loop(() => this.giveUp(), { maxSleepMs: LONGEST_TIMER_MS, maxRetryMs: AGAIN_MS, onFailure: () => {} });
+    this.loop = new Loop(() => this.giveUp(), {
+      maxSleepMs: LONGEST_TIMER_MS,
+      maxRetryMs: AGAIN_MS,
+      onFailure: () => {},
+    });
   }
 
   start(): void {
@@ -56,8 +61,11 @@ export class GivenUpRuns {
   async giveUp(): Promise<number> {
     const runs = [...this.tries.keys()];
     if (runs.length === 0) return LONGEST_TIMER_MS;
-    const ended = await this.refused.takeApart('give up', runs, runId, (part) => this.store.giveUp(part, this.instanceId));
-    const isEnded = (run: AttemptFacts) => ended.some(({ jobName, fireTime }) => jobName === run.jobName && fireTime.getTime() === run.fireTime.getTime());
+    const ended = await this.refused.takeApart('give up', runs, runId, (part) =>
+      this.store.giveUp(part, this.instanceId),
+    );
+    const isEnded = (run: AttemptFacts) =>
+      ended.some(({ jobName, fireTime }) => jobName === run.jobName && fireTime.getTime() === run.fireTime.getTime());
     for (const run of runs) {
       const tries = this.tries.get(run)! + 1;
       if (isEnded(run) || tries === MOST_TRIES) this.tries.delete(run);

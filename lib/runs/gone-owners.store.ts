@@ -34,12 +34,16 @@ export class GoneOwnersStore {
 
   /** @param instanceId who looks */
   async look(instanceId: string): Promise<OthersSeen> {
-    const [row] = await this.database.call<{ run: boolean; gone: GoneRow[] | null }>('others_gone_1', [instanceId, MOST_AT_A_LOOK]);
+    const [row] = await this.database.call<{ run: boolean; gone: GoneRow[] | null }>('others_gone_1', [
+      instanceId,
+      MOST_AT_A_LOOK,
+    ]);
     return { run: row!.run, gone: (row!.gone ?? []).map((gone) => ({ ...gone, fireTime: new Date(gone.fireTime) })) };
   }
 
   /**
-   * Ends the leases of runs whose owner's lifeline is the same as it was seen, and is still not there. Their rows say why, and
+   * Ends the leases of runs whose owner's lifeline is the same as it was seen, and is still not there. Their rows say
+   * why, and
    * every instance looks at what can be started now.
    */
   async takeOver(runs: readonly GoneRun[]): Promise<CutRun[]> {
@@ -48,7 +52,8 @@ export class GoneOwnersStore {
   }
 
   /**
-   * Ends the leases of runs that this instance has told its handlers to stop: others need not wait for them. The attempts do
+   * Ends the leases of runs that this instance has told its handlers to stop: others need not wait for them. The
+   * attempts do
    * not count, as those that are handed back: a database that was away for a moment is not the run's fault.
    */
   async giveUp(runs: readonly (RunKey & { readonly attempt: number })[], instanceId: string): Promise<CutRun[]> {
@@ -68,5 +73,9 @@ function cutRun({ job_name, fire_time, attempt, claimed_by }: CutRow): CutRun {
 }
 
 function columnsOf(runs: readonly (RunKey & { readonly attempt: number })[]): FunctionValue[] {
-  return [runs.map(({ jobName }) => jobName), runs.map(({ fireTime }) => fireTime.toISOString()), runs.map(({ attempt }) => attempt)];
+  return [
+    runs.map(({ jobName }) => jobName),
+    runs.map(({ fireTime }) => fireTime.toISOString()),
+    runs.map(({ attempt }) => attempt),
+  ];
 }

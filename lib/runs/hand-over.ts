@@ -13,8 +13,10 @@ const BY_ITS_HANDLER = 'released by its handler';
 const LONGEST_REASON = 500;
 
 /**
- * Hands runs over to other instances before their handlers have ended, because the handlers say that they do no more. Only
- * when the application stops: an attempt that is handed over does not count, so a handler that always did it would run for ever.
+ * Hands runs over to other instances before their handlers have ended, because the handlers say that they do no more.
+ * Only
+ * when the application stops: an attempt that is handed over does not count, so a handler that always did it would run
+ * for ever.
  */
 @Injectable()
 export class HandOver {
@@ -31,7 +33,12 @@ export class HandOver {
     if (run.handedOver) return run.handedOver;
     if (run.ended) throw new AfterRunError('CronRun.release', run.owned);
     if (!run.signal.aborted) {
-      throw new RunStateError('release', run.owned, 'running', 'its application is not stopping; throw new RetryLater() for another attempt later');
+      throw new RunStateError(
+        'release',
+        run.owned,
+        'running',
+        'its application is not stopping; throw new RetryLater() for another attempt later',
+      );
     }
     if (run.leaseLost || !(run.stopReason instanceof ShutdownError)) return false;
     run.handedOver = this.write(run, reason);
@@ -40,7 +47,10 @@ export class HandOver {
   }
 
   private async write(run: InFlightRun, reason?: string): Promise<boolean> {
-    const said = String(reason ?? '').replaceAll('\0', '').slice(0, LONGEST_REASON).toWellFormed();
+    const said = String(reason ?? '')
+      .replaceAll('\0', '')
+      .slice(0, LONGEST_REASON)
+      .toWellFormed();
     const outcome = { kind: 'released', reason: said ? `${BY_ITS_HANDLER}: ${said}` : BY_ITS_HANDLER } as const;
     const written = await this.endings.write(run, outcome, monotonicNow() - run.startedAt);
     this.heartbeat.forget(run);

@@ -85,7 +85,9 @@ export class InFlightRun {
   /** The limits that the run has not passed, in their order; when, by the monotonic clock, in milliseconds. */
   limitsAhead(): TimedLimit[] {
     const limits = limitsOf(this.job, this.stoppedAt === null ? null : this.stoppedAt - this.startedAt);
-    return limits.filter(({ limit }) => !this.limitsPassed.has(limit)).map(({ limit, atMs }) => ({ limit, atMs: this.startedAt + atMs }));
+    return limits
+      .filter(({ limit }) => !this.limitsPassed.has(limit))
+      .map(({ limit, atMs }) => ({ limit, atMs: this.startedAt + atMs }));
   }
 
   passLimit(limit: Limit): void {
@@ -180,12 +182,17 @@ export class InFlightRuns {
     return this.runs.size;
   }
 
-  /** Places that are not free: of runs under way, and of those that are being claimed. All, while this instance may be taken for gone. */
+  /**
+   * Places that are not free: of runs under way, and of those that are being claimed. All, while this instance may be
+   * taken for gone.
+   */
   get taken(): number {
     return this.lifeline.mayClaim ? this.runs.size + this.reserved : Infinity;
   }
 
-  /** Does the work while so many places are kept for what it claims: the ticker and the reaper claim beside each other. */
+  /**
+   * Does the work while so many places are kept for what it claims: the ticker and the reaper claim beside each other.
+   */
   async reserving<Result>(places: number, work: () => Promise<Result>): Promise<Result> {
     this.reserved += places;
     try {
@@ -200,11 +207,15 @@ export class InFlightRuns {
   }
 
   /**
-   * True when a handler of the job that lost its lease, or handed its run over, has not ended here. Nobody else knows of it,
+   * True when a handler of the job that lost its lease, or handed its run over, has not ended here. Nobody else knows
+   * of it,
    * so here the job must wait for it where overlap is forbidden; until its maximum run time, when it is given up.
    */
   lingers({ name, overlap }: JobDefinition): boolean {
-    return overlap !== 'allow' && this.list().some((run) => (run.leaseLost || run.handedOver) && !run.owned.beside && run.owned.jobName === name);
+    return (
+      overlap !== 'allow' &&
+      this.list().some((run) => (run.leaseLost || run.handedOver) && !run.owned.beside && run.owned.jobName === name)
+    );
   }
 
   remove(run: InFlightRun): void {
@@ -221,7 +232,10 @@ export class InFlightRuns {
     return [...this.runs];
   }
 
-  /** What has lost its lease, or was completed, and has taken its maximum run time may never end: it takes no room here any more, and holds nothing up. */
+  /**
+   * What has lost its lease, or was completed, and has taken its maximum run time may never end: it takes no room here
+   * any more, and holds nothing up.
+   */
   giveUp(run: InFlightRun): void {
     if (!this.runs.has(run)) return;
     this.remove(run);

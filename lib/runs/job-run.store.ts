@@ -63,7 +63,8 @@ export class JobRunStore {
   }
 
   /**
-   * Ends an attempt. One that was to be cancelled, and has ended otherwise before it heard of that, is cancelled: it would
+   * Ends an attempt. One that was to be cancelled, and has ended otherwise before it heard of that, is cancelled: it
+   * would
    * start again. What is handed back wakes the others up.
    * @returns null when the run is no longer ours
    */
@@ -87,19 +88,28 @@ export class JobRunStore {
   }
 
   /**
-   * Hands back attempts that were claimed for this instance, and that it never heard of: they have not begun, so they don't
+   * Hands back attempts that were claimed for this instance, and that it never heard of: they have not begun, so they
+   * don't
    * count. What somebody else has made of them stays, and what a later claim of this instance has begun.
    * @returns those that were
    */
   async handBack(claims: readonly UnheardClaim[], instanceId: string): Promise<UnheardClaim[]> {
-    const rows = await this.database.call<{ job_name: string; fire_time: Date; attempt: number; claim: number }>('job_run_hand_back_1', [
-      claims.map(({ jobName }) => jobName),
-      claims.map(({ fireTime }) => fireTime.toISOString()),
-      claims.map(({ attempt }) => attempt),
-      claims.map(({ claim }) => claim),
-      instanceId,
-    ]);
-    return rows.map(({ job_name, fire_time, attempt, claim }) => ({ jobName: job_name, fireTime: fire_time, attempt, claim }));
+    const rows = await this.database.call<{ job_name: string; fire_time: Date; attempt: number; claim: number }>(
+      'job_run_hand_back_1',
+      [
+        claims.map(({ jobName }) => jobName),
+        claims.map(({ fireTime }) => fireTime.toISOString()),
+        claims.map(({ attempt }) => attempt),
+        claims.map(({ claim }) => claim),
+        instanceId,
+      ],
+    );
+    return rows.map(({ job_name, fire_time, attempt, claim }) => ({
+      jobName: job_name,
+      fireTime: fire_time,
+      attempt,
+      claim,
+    }));
   }
 
   private async write(run: OwnedRun, ending: Ending | null): Promise<WrittenEnd | null> {
@@ -126,7 +136,8 @@ export class RunEndsStore {
   constructor(private readonly database: SchedulerDatabase) {}
 
   /**
-   * A row that somebody else holds is passed over, so that it does not hold up the others; for that reason, too, two such
+   * A row that somebody else holds is passed over, so that it does not hold up the others; for that reason, too, two
+   * such
    * statements never wait for each other crosswise.
    * @returns an answer for each, in the order they were given
    */
@@ -136,12 +147,23 @@ export class RunEndsStore {
 }
 
 /** @param patient waits for rows that somebody holds: then what is passed over is no longer ours */
-export async function writeEnds(database: SchedulerDatabase, ends: readonly RunEnd[], patient: boolean): Promise<EndAnswer[]> {
+export async function writeEnds(
+  database: SchedulerDatabase,
+  ends: readonly RunEnd[],
+  patient: boolean,
+): Promise<EndAnswer[]> {
   if (ends.length === 0) return [];
   const { instanceId } = ends[0]!.run;
   const given = ends.map(({ run, ending }, place) => {
     const { jobName, fireTime, attempt } = run;
-    return sparse({ place, jobName, fireTime, attempt, instanceId: run.instanceId === instanceId ? null : run.instanceId, ...ending });
+    return sparse({
+      place,
+      jobName,
+      fireTime,
+      attempt,
+      instanceId: run.instanceId === instanceId ? null : run.instanceId,
+      ...ending,
+    });
   });
   const rows = await database.call<EndedRow>('job_run_end_1', [JSON.stringify(given), instanceId, patient]);
   const found = new Map(rows.map((row) => [row.place, row]));

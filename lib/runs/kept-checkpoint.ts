@@ -5,7 +5,10 @@ import type { StepStore } from './step.store.js';
 import type { InFlightRun } from './in-flight-runs.js';
 import { requireUnderWay } from './run-context.js';
 
-/** The checkpoint of one attempt: what is in the row as far as this process knows, and its writes in the order of their calls. */
+/**
+ * The checkpoint of one attempt: what is in the row as far as this process knows, and its writes in the order of their
+ * calls.
+ */
 export class KeptCheckpoint implements RunCheckpoint {
   /** JSON; null for none; undefined when only the database knows. */
   private json: string | null | undefined;

@@ -20,7 +20,10 @@ export class LifelineProof {
   private readonly values: BigInt64Array;
 
   /** @param memory that of the proof on another thread */
-  constructor(readonly memory = new SharedArrayBuffer(3 * BigInt64Array.BYTES_PER_ELEMENT), isNew = true) {
+  constructor(
+    readonly memory = new SharedArrayBuffer(3 * BigInt64Array.BYTES_PER_ELEMENT),
+    isNew = true,
+  ) {
     this.values = new BigInt64Array(memory);
     if (isNew) Atomics.store(this.values, UNTIL, FOR_EVER);
   }
@@ -46,7 +49,8 @@ export class LifelineProof {
    * @returns -Infinity when for a while since then nothing was proved
    */
   deadlineOf(claimedAt: number): number {
-    // In this order, the reverse of the writer's: an old end with a new beginning is a break, and not the other way round.
+    // In this order, the reverse of the writer's: an old end with a new beginning is a break, and not the other way
+    // round.
     const until = Number(Atomics.load(this.values, UNTIL));
     const since = Number(Atomics.load(this.values, SINCE));
     return claimedAt < since ? -Infinity : Math.max(until, claimedAt + GRACE_MS);
@@ -73,7 +77,8 @@ export class LifelineProof {
 
   /** What was claimed so early that it was lost before is not found again. */
   private cover(until: bigint, now: number): void {
-    if (now > Number(Atomics.load(this.values, UNTIL))) Atomics.store(this.values, SINCE, BigInt(Math.ceil(now - GRACE_MS)));
+    if (now > Number(Atomics.load(this.values, UNTIL)))
+      Atomics.store(this.values, SINCE, BigInt(Math.ceil(now - GRACE_MS)));
     Atomics.store(this.values, UNTIL, until);
   }
 }

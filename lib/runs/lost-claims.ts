@@ -18,8 +18,10 @@ export interface PossibleClaim extends UnheardClaim {
 }
 
 /**
- * Claims that were sent and never answered. Where the database has carried one out, this very instance owns a run that it
- * does not start, and that nobody else may start for a lease. Such a run is handed back, and does not count as an attempt.
+ * Claims that were sent and never answered. Where the database has carried one out, this very instance owns a run that
+ * it
+ * does not start, and that nobody else may start for a lease. Such a run is handed back, and does not count as an
+ * attempt.
  */
 @Injectable()
 export class LostClaims {
@@ -35,7 +37,11 @@ export class LostClaims {
   ) {
     this.refused = new RefusedData(events);
     // What fails here fails the ticker, too, which tells.
-    this.loop = new Loop(() => this.handBack(), { maxSleepMs: LONGEST_TIMER_MS, maxRetryMs: LOOK_AGAIN_MS, onFailure: () => {} });
+    this.loop = new Loop(() => this.handBack(), {
+      maxSleepMs: LONGEST_TIMER_MS,
+      maxRetryMs: LOOK_AGAIN_MS,
+      onFailure: () => {},
+    });
   }
 
   start(): void {
@@ -61,7 +67,9 @@ export class LostClaims {
     }
     if (this.possible.size === 0) return Infinity;
     const unheard = [...this.possible.values()];
-    for (const handedBack of await this.refused.takeApart('hand back', unheard, idOf, (part) => this.store.handBack(part, this.instanceId))) {
+    for (const handedBack of await this.refused.takeApart('hand back', unheard, idOf, (part) =>
+      this.store.handBack(part, this.instanceId),
+    )) {
       const { jobName, fireTime, attempt } = handedBack;
       this.possible.delete(idOf(handedBack));
       this.events.emit({ type: 'run.released', jobName, fireTime, attempt });

@@ -63,7 +63,9 @@ export function judged<T>(answer: T): T {
 }
 
 /** What becomes of a run whose attempt failed. */
-export type RetryDecision = { readonly retry: true; readonly delayMs: number } | { readonly retry: false; readonly reason: string };
+export type RetryDecision =
+  | { readonly retry: true; readonly delayMs: number }
+  | { readonly retry: false; readonly reason: string };
 
 /** The longest wait that code may ask for: ten years, far inside what a timestamp holds. */
 const LONGEST_BACKOFF_MS = 10 * 365 * 86_400_000;
@@ -74,10 +76,18 @@ const LONGEST_BACKOFF_MS = 10 * 365 * 86_400_000;
  * @param counted attempts that count so far, the failed one included: hand-overs of stopping instances do not
  * @param random 0 to 1, for the jitter of a growing backoff
  */
-export function decideRetry(policy: { maxAttempts: number; backoff: Backoff }, wish: Wish, counted: number, random: number): RetryDecision {
+export function decideRetry(
+  policy: { maxAttempts: number; backoff: Backoff },
+  wish: Wish,
+  counted: number,
+  random: number,
+): RetryDecision {
   if (wish.kind === 'end') return { retry: false, reason: wish.reason };
   if (counted >= policy.maxAttempts) return { retry: false, reason: 'attempts used up' };
-  return { retry: true, delayMs: wish.kind === 'later' ? bounded(wish.inMs) : backoffMs(policy.backoff, counted, random) };
+  return {
+    retry: true,
+    delayMs: wish.kind === 'later' ? bounded(wish.inMs) : backoffMs(policy.backoff, counted, random),
+  };
 }
 
 function backoffMs(backoff: Backoff, failedAttempts: number, random: number): number {
@@ -111,7 +121,10 @@ export type Outcome =
   | { readonly kind: 'done' }
   | { readonly kind: 'retry'; readonly error: StoredError; readonly delayMs: number }
   | { readonly kind: 'dead'; readonly error: StoredError; readonly reason: string }
-  /** Handed back: another instance starts it at once, and the attempt does not count. @param reason what its handler says */
+  /**
+   * Handed back: another instance starts it at once, and the attempt does not count. @param reason what its handler
+   * says
+   */
   | { readonly kind: 'released'; readonly reason?: string }
   | { readonly kind: 'cancelled'; readonly reason: string };
 
@@ -120,7 +133,12 @@ export type Outcome =
  * @param counted attempts that count so far, this one included
  * @param random 0 to 1, for the backoff's jitter
  */
-export function decideOutcome(end: HandlerEnd, policies: Pick<JobPolicies, 'maxAttempts' | 'backoff'>, counted: number, random: number): Outcome {
+export function decideOutcome(
+  end: HandlerEnd,
+  policies: Pick<JobPolicies, 'maxAttempts' | 'backoff'>,
+  counted: number,
+  random: number,
+): Outcome {
   switch (end.kind) {
     case 'returned':
       return { kind: 'done' };
@@ -131,7 +149,9 @@ export function decideOutcome(end: HandlerEnd, policies: Pick<JobPolicies, 'maxA
     case 'failed': {
       const { error, wish } = end;
       const decision = decideRetry(policies, wish, counted, random);
-      return decision.retry ? { kind: 'retry', error, delayMs: decision.delayMs } : { kind: 'dead', error, reason: decision.reason };
+      return decision.retry
+        ? { kind: 'retry', error, delayMs: decision.delayMs }
+        : { kind: 'dead', error, reason: decision.reason };
     }
   }
 }

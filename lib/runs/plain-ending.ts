@@ -7,7 +7,13 @@ const LONGEST_REASON = 500;
 const LONGEST_RETRY_MS = 100 * 365 * 86_400_000;
 
 /** How an attempt ended, in a form that every database accepts: for one that was refused as it was. */
-export function plainEnding<Ending extends { readonly reason: string | null; readonly error: StoredError | null; readonly retryInMs: number | null }>(ending: Ending): Ending {
+export function plainEnding<
+  Ending extends {
+    readonly reason: string | null;
+    readonly error: StoredError | null;
+    readonly retryInMs: number | null;
+  },
+>(ending: Ending): Ending {
   const { reason, error, retryInMs } = ending;
   return {
     ...ending,

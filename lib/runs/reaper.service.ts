@@ -17,7 +17,10 @@ import { ReaperStore, type ReaperOutlook } from './reaper.store.js';
 
 const REAP_AT_ONCE = 100;
 
-/** How soon a run is looked at again that could not be taken: its row is held, another run of its job is in the way, or there is no room. */
+/**
+ * How soon a run is looked at again that could not be taken: its row is held, another run of its job is in the way, or
+ * there is no room.
+ */
 const LOOK_AGAIN_MS = 500;
 
 /**
@@ -65,7 +68,10 @@ export class ReaperService {
     if (this.leftWaiting) this.loop.wake();
   }
 
-  /** Another job may be due next, or nobody wakes this instance up any more: it may not sleep on for as long as it was to. */
+  /**
+   * Another job may be due next, or nobody wakes this instance up any more: it may not sleep on for as long as it was
+   * to.
+   */
   lookAtNextPoll(): void {
     this.loop.wakeWithin(this.pace.usualMs);
   }
@@ -100,8 +106,10 @@ export class ReaperService {
   }
 
   /**
-   * A lease that ends was given at least its length before: while runs go on or begin, a look within each shortest lease sees
-   * every one in time, and what others started and may wait for its next attempt soon. What begins without being due, because
+   * A lease that ends was given at least its length before: while runs go on or begin, a look within each shortest
+   * lease sees
+   * every one in time, and what others started and may wait for its next attempt soon. What begins without being due,
+   * because
    * somebody asks for it, is told.
    */
   private untilNextLook({ nextExpiry, nextAttempt, strays }: ReaperOutlook): number {
@@ -112,7 +120,12 @@ export class ReaperService {
   }
 
   private async reapExpired(resting: readonly RunKey[]): Promise<void> {
-    const reaped = await this.store.reap(this.known, REAP_AT_ONCE, (run) => this.refused.tell('reap', runId(run), run, run.problem), resting);
+    const reaped = await this.store.reap(
+      this.known,
+      REAP_AT_ONCE,
+      (run) => this.refused.tell('reap', runId(run), run, run.problem),
+      resting,
+    );
     for (const run of reaped) {
       this.refused.accepted('reap', runId(run));
       tellReaped(this.events, run);

@@ -22,7 +22,10 @@ export interface KnownJob {
 export interface StartableJob extends KnownJob {
   /** When the job's next undecided occurrence may start: a backfill's run that it may not run beside gives way. */
   readonly nextDueAt?: Date | null;
-  /** When a backlog last had a place of the job's concurrency group: what waits of it is behind whoever has waited since. */
+  /**
+   * When a backlog last had a place of the job's concurrency group: what waits of it is behind whoever has waited
+   * since.
+   */
   readonly backlogStartedAt?: Date | null;
 }
 
@@ -51,7 +54,10 @@ export interface CancelledRun extends RunKey {
   readonly reason: string;
 }
 
-/** A run whose lease was over: claimable again, dead when its attempts are used up, or cancelled when somebody asked for that. */
+/**
+ * A run whose lease was over: claimable again, dead when its attempts are used up, or cancelled when somebody asked for
+ * that.
+ */
 export interface ReapedRun extends RunKey {
   readonly status: 'orphaned' | 'dead' | 'cancelled';
   readonly attempt: number;
@@ -78,25 +84,49 @@ export class ReaperStore {
    * @param resting runs whose leases do not count: they were refused
    */
   async outlook(jobNames: readonly string[], resting: readonly RunKey[] = []): Promise<ReaperOutlook> {
-    const [row] = await this.database.call<{ now: Date; next_expiry: Date | null; next_attempt: Date | null; removed_wait: boolean; strays: boolean }>('job_run_outlook_1', [jobNames, ...columnsOf(resting)]);
-    return { databaseNow: row!.now, nextExpiry: row!.next_expiry, nextAttempt: row!.next_attempt, removedWait: row!.removed_wait, strays: row!.strays };
+    const [row] = await this.database.call<{
+      now: Date;
+      next_expiry: Date | null;
+      next_attempt: Date | null;
+      removed_wait: boolean;
+      strays: boolean;
+    }>('job_run_outlook_1', [jobNames, ...columnsOf(resting)]);
+    return {
+      databaseNow: row!.now,
+      nextExpiry: row!.next_expiry,
+      nextAttempt: row!.next_attempt,
+      removedWait: row!.removed_wait,
+      strays: row!.strays,
+    };
   }
 
   /**
-   * Makes runs whose lease ran out claimable again at once, dead when their attempts are used up or their job was removed, or
+   * Makes runs whose lease ran out claimable again at once, dead when their attempts are used up or their job was
+   * removed, or
    * cancelled. The transactions in which they still hold a receipt are ended: their process is frozen or gone.
    * @param resting left out, and in nobody's place
    */
-  reap(jobs: readonly KnownJob[], limit: number, refused?: (run: UnreapedRun) => void, resting: readonly RunKey[] = []): Promise<ReapedRun[]> {
+  reap(
+    jobs: readonly KnownJob[],
+    limit: number,
+    refused?: (run: UnreapedRun) => void,
+    resting: readonly RunKey[] = [],
+  ): Promise<ReapedRun[]> {
     return this.reapThose(jobs, null, limit, resting, refused);
   }
 
   /**
-   * The same for runs whose jobs nobody knows who could start them: their rows say what happened, and whoever knows the job
-   * again goes on with them. Besides those named, any run that nobody has reaped for a minute: of a former name that no code
+   * The same for runs whose jobs nobody knows who could start them: their rows say what happened, and whoever knows the
+   * job
+   * again goes on with them. Besides those named, any run that nobody has reaped for a minute: of a former name that no
+   * code
    * remembers, or of a job without a row.
    */
-  orphanRunsOf(names: readonly string[], refused?: (run: UnreapedRun) => void, resting: readonly RunKey[] = []): Promise<ReapedRun[]> {
+  orphanRunsOf(
+    names: readonly string[],
+    refused?: (run: UnreapedRun) => void,
+    resting: readonly RunKey[] = [],
+  ): Promise<ReapedRun[]> {
     return this.reapThose([], names, MOST_ORPHANS, resting, refused);
   }
 
@@ -107,9 +137,16 @@ export class ReaperStore {
     resting: readonly RunKey[],
     refused: (run: UnreapedRun) => void = () => {},
   ): Promise<ReapedRun[]> {
-    const values = [jobs.map(({ name }) => name), jobs.map(({ maxAttempts }) => maxAttempts), unknown, limit, ...columnsOf(resting)];
+    const values = [
+      jobs.map(({ name }) => name),
+      jobs.map(({ maxAttempts }) => maxAttempts),
+      unknown,
+      limit,
+      ...columnsOf(resting),
+    ];
     const rows = await this.database.call<ReapedRow>('job_run_reap_1', values);
-    for (const { job_name, fire_time, problem } of rows) if (problem !== null) refused({ jobName: job_name, fireTime: fire_time, problem });
+    for (const { job_name, fire_time, problem } of rows)
+      if (problem !== null) refused({ jobName: job_name, fireTime: fire_time, problem });
     return rows
       .filter(({ problem }) => problem === null)
       .map((row) => ({
@@ -125,19 +162,45 @@ export class ReaperStore {
 
   /** Ends what waits of jobs that were removed: no attempt follows, whatever wrote the row meanwhile. */
   async cancelRemoved(limit: number): Promise<CancelledRun[]> {
-    const rows = await this.database.call<{ job_name: string; fire_time: Date; attempt: number; reason: string }>('job_run_cancel_removed_1', [limit]);
-    return rows.map(({ job_name, fire_time, attempt, reason }) => ({ jobName: job_name, fireTime: fire_time, attempt, reason }));
+    const rows = await this.database.call<{ job_name: string; fire_time: Date; attempt: number; reason: string }>(
+      'job_run_cancel_removed_1',
+      [limit],
+    );
+    return rows.map(({ job_name, fire_time, attempt, reason }) => ({
+      jobName: job_name,
+      fireTime: fire_time,
+      attempt,
+      reason,
+    }));
   }
 
   /**
    * Runs that could start now, those first that are to be started first. A look only: the claim judges again.
-   * @param slotNeededAt when an occurrence of any job needs the slot that is given now; null where others are kept for it
+   * @param slotNeededAt when an occurrence of any job needs the slot that is given now; null where others are kept for
+   * it
    */
-  async waiting(jobs: readonly StartableJob[], limit: number, slotNeededAt: Date | null = null): Promise<StartableRun[]> {
+  async waiting(
+    jobs: readonly StartableJob[],
+    limit: number,
+    slotNeededAt: Date | null = null,
+  ): Promise<StartableRun[]> {
     const given = jobs.map(({ name, overlap, flag, parallel, concurrencyGroup, nextDueAt, backlogStartedAt }) =>
-      sparse({ name, overlap, flag, parallel, nextDueAt, backlogStartedAt, group: concurrencyGroup?.name, groupLimit: concurrencyGroup?.limit }),
+      sparse({
+        name,
+        overlap,
+        flag,
+        parallel,
+        nextDueAt,
+        backlogStartedAt,
+        group: concurrencyGroup?.name,
+        groupLimit: concurrencyGroup?.limit,
+      }),
     );
-    const rows = await this.database.call<WaitingRow>('job_run_waiting_1', [JSON.stringify(given), limit, slotNeededAt?.toISOString() ?? null]);
+    const rows = await this.database.call<WaitingRow>('job_run_waiting_1', [
+      JSON.stringify(given),
+      limit,
+      slotNeededAt?.toISOString() ?? null,
+    ]);
     return rows.map(({ job_name, fire_time, ...run }) => ({ jobName: job_name, fireTime: fire_time, ...run }));
   }
 }

@@ -20,7 +20,8 @@ interface Refused {
 }
 
 /**
- * Takes a batch apart that the database refuses because of its data. The one that is at fault is told about, once until it was accepted
+ * Takes a batch apart that the database refuses because of its data. The one that is at fault is told about, once until
+ * it was accepted
  * again, and is tried by itself from then on, now and then. The others go on.
  */
 export class RefusedData {
@@ -42,7 +43,9 @@ export class RefusedData {
     const now = monotonicNow();
     const restUntil = (item: Item) => this.refused.get(`${step} ${keyOf(item)}`)?.restUntil;
     const again = items.filter((item) => (restUntil(item) ?? Infinity) <= now);
-    const parts = [items.filter((item) => restUntil(item) === undefined), ...again.map((item) => [item])].filter(({ length }) => length > 0);
+    const parts = [items.filter((item) => restUntil(item) === undefined), ...again.map((item) => [item])].filter(
+      ({ length }) => length > 0,
+    );
     const answers: Answer[] = [];
     let answered = false;
     for (let part = parts.shift(); part; part = parts.shift()) {

@@ -13,7 +13,13 @@ import { EndWriter } from './end-writer.js';
 import type { InFlightRun } from './in-flight-runs.js';
 
 /** What was refused, when an attempt's end was. */
-const WRITES = { done: 'completion', released: 'release', retry: 'failure', dead: 'failure', cancelled: 'cancellation' } as const;
+const WRITES = {
+  done: 'completion',
+  released: 'release',
+  retry: 'failure',
+  dead: 'failure',
+  cancelled: 'cancellation',
+} as const;
 
 /**
  * Writes how attempts ended. A write that fails is tried again for as long as the lease holds: a success that could not
@@ -43,7 +49,10 @@ export class RunEndings {
     return (await this.persist(run, { kind: 'done' })) !== null;
   }
 
-  /** Whether a completion whose commit was not answered was carried out; false also when that cannot be found out while the lease holds. */
+  /**
+   * Whether a completion whose commit was not answered was carried out; false also when that cannot be found out while
+   * the lease holds.
+   */
   async isCompleted(run: InFlightRun): Promise<boolean> {
     return (await this.insisting(run, () => this.steps.isCompleted(run.owned))) ?? false;
   }
@@ -75,7 +84,13 @@ export class RunEndings {
         this.events.emit({ type: 'data.refused', jobName, fireTime, step: 'end', error: describeError(error) });
         return false;
       }
-      this.events.emit({ type: 'loop.failed', loop: `ending of ${run.id}`, error: describeError(error), failures, trouble: databaseTrouble(error) });
+      this.events.emit({
+        type: 'loop.failed',
+        loop: `ending of ${run.id}`,
+        error: describeError(error),
+        failures,
+        trouble: databaseTrouble(error),
+      });
       return !run.leaseLost && monotonicNow() + waitMs < run.leaseDeadline;
     }).catch(() => null);
   }
@@ -88,9 +103,17 @@ export class RunEndings {
       return;
     }
     // Somebody cancelled it, and this process had not heard of it.
-    if (written.status === 'cancelled') return this.events.emit({ type: 'run.cancelled', ...facts, reason: written.reason ?? '' });
-    if (written.status === 'fanned_out') return this.events.emit({ type: 'run.fannedOut', ...facts, pages: written.pages ?? 0, durationMs });
-    if (written.status === 'dead' && outcome.kind === 'done') return this.events.emit({ type: 'run.dead', ...facts, error: written.error ?? describeError(written.reason), reason: written.reason ?? '' });
+    if (written.status === 'cancelled')
+      return this.events.emit({ type: 'run.cancelled', ...facts, reason: written.reason ?? '' });
+    if (written.status === 'fanned_out')
+      return this.events.emit({ type: 'run.fannedOut', ...facts, pages: written.pages ?? 0, durationMs });
+    if (written.status === 'dead' && outcome.kind === 'done')
+      return this.events.emit({
+        type: 'run.dead',
+        ...facts,
+        error: written.error ?? describeError(written.reason),
+        reason: written.reason ?? '',
+      });
     switch (outcome.kind) {
       case 'done':
         return this.events.emit({ type: 'run.completed', ...facts, durationMs });
@@ -99,7 +122,13 @@ export class RunEndings {
       case 'cancelled':
         return this.events.emit({ type: 'run.cancelled', ...facts, reason: outcome.reason });
       case 'retry':
-        return this.events.emit({ type: 'run.failed', ...facts, durationMs, error: outcome.error, retryInMs: outcome.delayMs });
+        return this.events.emit({
+          type: 'run.failed',
+          ...facts,
+          durationMs,
+          error: outcome.error,
+          retryInMs: outcome.delayMs,
+        });
       case 'dead':
         return this.events.emit({ type: 'run.dead', ...facts, error: outcome.error, reason: outcome.reason });
     }
@@ -114,7 +143,13 @@ function mayHavePages(run: InFlightRun): boolean {
 function endingOf(outcome: Exclude<Outcome, { kind: 'done' }>): Ending {
   switch (outcome.kind) {
     case 'released':
-      return { status: 'queued', reason: outcome.reason ?? 'released by a stopping instance', error: null, retryInMs: 0, releases: 1 };
+      return {
+        status: 'queued',
+        reason: outcome.reason ?? 'released by a stopping instance',
+        error: null,
+        retryInMs: 0,
+        releases: 1,
+      };
     case 'cancelled':
       return { status: 'cancelled', reason: outcome.reason, error: null, retryInMs: null, releases: 0 };
     case 'retry':

@@ -24,7 +24,10 @@ export interface TimedLimit {
  * The limits of a run, in the order they are reached.
  * @param stoppedAtMs when its signal was aborted, in milliseconds since its start; null when it was not
  */
-export function limitsOf({ budgetMs, timeoutMs, maxRunTimeMs }: Pick<JobPolicies, 'budgetMs' | 'timeoutMs' | 'maxRunTimeMs'>, stoppedAtMs: number | null): TimedLimit[] {
+export function limitsOf(
+  { budgetMs, timeoutMs, maxRunTimeMs }: Pick<JobPolicies, 'budgetMs' | 'timeoutMs' | 'maxRunTimeMs'>,
+  stoppedAtMs: number | null,
+): TimedLimit[] {
   // A job without a timeout is never told to stop, so its budget is the only sign.
   const overdueAtMs = stoppedAtMs ?? (timeoutMs === null ? budgetMs : null);
   const limits: { limit: Limit; atMs: number | null }[] = [

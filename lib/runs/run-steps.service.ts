@@ -54,8 +54,16 @@ export class RunStepsService {
     const outer = this.context.transaction;
     if (outer) throw new NestedReceiptError(outer.name, TRANSACTION);
     const inside: TransactionWork<Result> = (manager) =>
-      this.context.inTransaction({ name: 'run.transaction', connection: manager.queryRunner, key: null }, () => work(manager));
-    const transaction = new RunTransaction<Result>(this.store, run, plan, () => this.lose(run), () => this.beginCompletion(TRANSACTION, run, 1));
+      this.context.inTransaction({ name: 'run.transaction', connection: manager.queryRunner, key: null }, () =>
+        work(manager),
+      );
+    const transaction = new RunTransaction<Result>(
+      this.store,
+      run,
+      plan,
+      () => this.lose(run),
+      () => this.beginCompletion(TRANSACTION, run, 1),
+    );
     const execute = async () => {
       try {
         return await transaction.execute(plan.in ?? (await this.database.receipts()), inside);
@@ -93,7 +101,12 @@ export class RunStepsService {
     const hasPages = run.publishes || (run.owned.attempt > 1 && (await this.store.hasPages(run.owned)));
     if (!hasPages) return;
     run.completing = false;
-    throw new RunStateError('complete', run.owned, 'running', 'it has published pages, and the last of them completes it; return from the handler instead');
+    throw new RunStateError(
+      'complete',
+      run.owned,
+      'running',
+      'it has published pages, and the last of them completes it; return from the handler instead',
+    );
   }
 
   private completed(run: InFlightRun): void {
@@ -116,7 +129,8 @@ export interface Committed<Result> {
 }
 
 /**
- * One transaction of a run. Its first statement asks whether the run is still ours. So does the last, which is sent with the commit: it
+ * One transaction of a run. Its first statement asks whether the run is still ours. So does the last, which is sent
+ * with the commit: it
  * locks the run's row, and a process that is frozen or busy before it holds the row from nobody.
  */
 export class RunTransaction<Result> {
@@ -155,7 +169,10 @@ export class RunTransaction<Result> {
     }
   }
 
-  /** Of the application's data source nobody knows where it leads: asked where the scheduler looks, the run may well be ours. */
+  /**
+   * Of the application's data source nobody knows where it leads: asked where the scheduler looks, the run may well be
+   * ours.
+   */
   private async notOurs(): Promise<Error> {
     return this.plan.in && (await this.store.isOurs(this.run.owned)) ? this.elsewhere() : this.refused();
   }
@@ -176,7 +193,8 @@ export interface ReadTransaction {
 
 const dataSource: Rule<DataSource> = (given) => {
   const { isInitialized, options } = (typeof given === 'object' && given !== null ? given : {}) as Partial<DataSource>;
-  if (isInitialized === undefined || options?.type !== 'postgres') return expected('a DataSource of TypeORM for PostgreSQL', given);
+  if (isInitialized === undefined || options?.type !== 'postgres')
+    return expected('a DataSource of TypeORM for PostgreSQL', given);
   return isInitialized ? { value: given as DataSource } : { problem: 'the data source is not initialized' };
 };
 
@@ -196,7 +214,8 @@ export function readTransactionOptions(given: unknown, what: string): ReadTransa
   if (problems.length > 0) throw new InvalidOptionsError(problems.map((problem) => `${what}: ${problem}`));
   const { complete = false, checkpoint, in: source = null } = values;
   if (given === undefined || !('checkpoint' in (given as object))) return { complete, checkpoint: null, in: source };
-  if (typeof checkpoint === 'function') return { complete, checkpoint: (result) => checkpointJson(checkpoint(result)), in: source };
+  if (typeof checkpoint === 'function')
+    return { complete, checkpoint: (result) => checkpointJson(checkpoint(result)), in: source };
   const json = checkpointJson(checkpoint);
   return { complete, checkpoint: () => json, in: source };
 }

@@ -2,7 +2,10 @@ import type { SchedulerEvents } from '../observe/scheduler-events.js';
 import type { ReapedRun } from './reaper.store.js';
 
 /** Tells of a run whose lease was over, and of its end where that was its last attempt. */
-export function tellReaped(events: SchedulerEvents, { jobName, fireTime, attempt, status, claimedBy, reason, overdueMs }: ReapedRun): void {
+export function tellReaped(
+  events: SchedulerEvents,
+  { jobName, fireTime, attempt, status, claimedBy, reason, overdueMs }: ReapedRun,
+): void {
   events.emit({ type: 'run.orphaned', jobName, fireTime, attempt, claimedBy, reason, overdueMs });
   if (status === 'cancelled') return events.emit({ type: 'run.cancelled', jobName, fireTime, attempt, reason });
   if (status !== 'dead') return;

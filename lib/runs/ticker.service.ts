@@ -28,7 +28,8 @@ const LEAST_SLEEP_MS = 1;
 const MOST_IN_A_BATCH = 200;
 
 /**
- * As long as there is no room for all that is due, this is how old the order may be in which it is tried: others decide some of
+ * As long as there is no room for all that is due, this is how old the order may be in which it is tried: others decide
+ * some of
  * it meanwhile, and more comes due.
  */
 const KEPT_FOR_MS = 500;
@@ -156,7 +157,8 @@ export class TickerService {
   }
 
   /**
-   * Claims batch by batch while there is room: what is claimed and held back is kept from others. A job that can't start
+   * Claims batch by batch while there is room: what is claimed and held back is kept from others. A job that can't
+   * start
    * now gives its place to the next.
    * @returns true when the database calls something not due yet
    */
@@ -187,13 +189,18 @@ export class TickerService {
   }
 
   /**
-   * Of what others were to try most is decided by now: a look costs less than a claim that is lost. It is for all there is, also
+   * Of what others were to try most is decided by now: a look costs less than a claim that is lost. It is for all there
+   * is, also
    * for what is still left to them, or each would need a look of its own later.
    */
   private async passOverDecided({ agenda, timelines, yielded }: Due): Promise<void> {
     const open = [...agenda.rest(), ...yielded];
     const decided = await this.claims.decided(open);
-    advance(timelines, open, decided.map((isDecided) => (isDecided ? 'taken' : 'waiting')));
+    advance(
+      timelines,
+      open,
+      decided.map((isDecided) => (isDecided ? 'taken' : 'waiting')),
+    );
   }
 
   private get room(): number {
@@ -202,10 +209,15 @@ export class TickerService {
 }
 
 /**
- * A timeline moves over what is decided, up to the first occurrence that is not: nothing is forgotten behind a newer row.
+ * A timeline moves over what is decided, up to the first occurrence that is not: nothing is forgotten behind a newer
+ * row.
  * @returns the jobs it did not move to the end
  */
-function advance(timelines: Due['timelines'], batch: readonly Candidate[], verdicts: readonly ClaimVerdict[]): Set<string> {
+function advance(
+  timelines: Due['timelines'],
+  batch: readonly Candidate[],
+  verdicts: readonly ClaimVerdict[],
+): Set<string> {
   const stuck = new Set<string>();
   batch.forEach(({ job, fireTime }, index) => {
     const verdict = verdicts[index]!;

@@ -13,7 +13,8 @@ import { Timelines } from '../jobs/timelines.js';
 import { ReaperStore, type StartableRun } from './reaper.store.js';
 
 /**
- * Starts runs that wait for their turn. A backlog (what is caught up, what a backfill queued) never takes the last slots of
+ * Starts runs that wait for their turn. A backlog (what is caught up, what a backfill queued) never takes the last
+ * slots of
  * an instance, and a backfill gives way to what comes due: they are the live occurrences'.
  */
 @Injectable()
@@ -37,7 +38,8 @@ export class WaitingRuns {
   }
 
   /**
-   * Starts what has waited longer than these for a place that both want: in a concurrency group, or among the runs that a job
+   * Starts what has waited longer than these for a place that both want: in a concurrency group, or among the runs that
+   * a job
    * allows beside each other. Where more comes due than there are places, what waits would never have one else.
    */
   async startBefore(due: readonly Candidate[]): Promise<void> {
@@ -47,28 +49,43 @@ export class WaitingRuns {
     await this.startThose(jobs, (run, job) => isOlder(run, job, contested));
   }
 
-  private async startThose(jobs: ReadonlyMap<string, JobDefinition>, isNext: (run: StartableRun, job: JobDefinition) => boolean = () => true): Promise<number> {
+  private async startThose(
+    jobs: ReadonlyMap<string, JobDefinition>,
+    isNext: (run: StartableRun, job: JobDefinition) => boolean = () => true,
+  ): Promise<number> {
     const slots = this.options.maxConcurrentRuns;
     const room = slots - this.runs.taken;
     if (room <= 0 || jobs.size === 0) return 0;
     const { nextDueAt } = this.timelines;
     const slotNeededAt = slots === 1 ? instant(nextDueAt) : null;
     const found = await this.store.waiting(
-      [...jobs.values()].map((job) => ({ ...job, nextDueAt: this.nextDueOf(job), backlogStartedAt: instant(this.places.backlogStartedAt(job) ?? Infinity) })),
+      [...jobs.values()].map((job) => ({
+        ...job,
+        nextDueAt: this.nextDueOf(job),
+        backlogStartedAt: instant(this.places.backlogStartedAt(job) ?? Infinity),
+      })),
       room,
       slotNeededAt,
     );
     const waiting = found.filter((run) => isNext(run, jobs.get(run.jobName)!));
     const backlog = backlogRoom(slots, this.runs.taken, nextDueAt - this.time.now());
     // Live ones come first: what is behind them has the room that they leave.
-    const fitting = waiting.slice(0, Math.max(0, slots - this.runs.taken)).filter((run, index) => !isBacklog(run) || index < backlog);
+    const fitting = waiting
+      .slice(0, Math.max(0, slots - this.runs.taken))
+      .filter((run, index) => !isBacklog(run) || index < backlog);
     return this.runs.reserving(fitting.length, async () => {
       const owned = await this.claims.claimWaiting(
-        fitting.map((run) => ({ ...run, placeNeededAt: this.placeNeededAt(run, jobs.get(run.jobName)!, slotNeededAt) })),
+        fitting.map((run) => ({
+          ...run,
+          placeNeededAt: this.placeNeededAt(run, jobs.get(run.jobName)!, slotNeededAt),
+        })),
         jobs,
       );
       this.executor.start(owned);
-      this.places.started(owned.map(({ jobName, trigger }) => ({ job: jobs.get(jobName)!, trigger })), this.time.now());
+      this.places.started(
+        owned.map(({ jobName, trigger }) => ({ job: jobs.get(jobName)!, trigger })),
+        this.time.now(),
+      );
       return owned.length;
     });
   }
@@ -91,4 +108,3 @@ export class WaitingRuns {
 function instant(millis: number): Date | null {
   return millis === Infinity ? null : new Date(millis);
 }
-

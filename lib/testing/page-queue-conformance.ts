@@ -6,7 +6,10 @@ import type { PageQueue } from '../fan-out/page.js';
 export interface ConformanceOptions {
   /** A new client of one and the same queue, ready for use, as each process has one. The checks close it. */
   create(): PageQueue | Promise<PageQueue>;
-  /** How long what has to happen is waited for, in milliseconds; longer than your queue takes to deliver again what a dead worker had. @default 60000 */
+  /**
+   * How long what has to happen is waited for, in milliseconds; longer than your queue takes to deliver again what a
+   * dead worker had. @default 60000
+   */
   readonly withinMs?: number;
 }
 
@@ -19,7 +22,8 @@ export interface PageQueueCheck {
 
 /**
  * What a `PageQueue` of yours has to do, for any test runner:
- * `for (const { name, check } of pageQueueConformance({ create })) it(name, check)`. Give each time enough for `withinMs`.
+ * `for (const { name, check } of pageQueueConformance({ create })) it(name, check)`. Give each time enough for
+ * `withinMs`.
  */
 export function pageQueueConformance({ create, withinMs = 60_000 }: ConformanceOptions): PageQueueCheck[] {
   return CHECKS.map(({ name, check }) => ({
@@ -73,13 +77,20 @@ const CHECKS: readonly { readonly name: string; check(scene: Scene): Promise<voi
       // Each worker keeps its first ticket until the other one has got one, too.
       const both = () => scene.until('both workers get tickets', () => seen.every(({ size }) => size > 0));
       clients.forEach((client, index) =>
-        client.work(scene.job, async ({ id }) => {
-          seen[index]!.add(id);
-          await both();
-        }, { concurrency: 1 }),
+        client.work(
+          scene.job,
+          async ({ id }) => {
+            seen[index]!.add(id);
+            await both();
+          },
+          { concurrency: 1 },
+        ),
       );
       await clients[0]!.enqueue(scene.job, tickets);
-      await scene.until('every ticket is delivered', () => new Set(seen.flatMap((ids) => [...ids])).size === tickets.length);
+      await scene.until(
+        'every ticket is delivered',
+        () => new Set(seen.flatMap((ids) => [...ids])).size === tickets.length,
+      );
     },
   },
   {
@@ -90,13 +101,17 @@ const CHECKS: readonly { readonly name: string; check(scene: Scene): Promise<voi
       let [inHand, most] = [0, 0];
       const queue = await scene.client();
       await queue.enqueue(scene.job, tickets);
-      queue.work(scene.job, async ({ id }) => {
-        inHand += 1;
-        most = Math.max(most, inHand);
-        await pause(100);
-        inHand -= 1;
-        seen.add(id);
-      }, { concurrency: 3 });
+      queue.work(
+        scene.job,
+        async ({ id }) => {
+          inHand += 1;
+          most = Math.max(most, inHand);
+          await pause(100);
+          inHand -= 1;
+          seen.add(id);
+        },
+        { concurrency: 3 },
+      );
       await scene.until('every ticket is delivered', () => seen.size === tickets.length);
       if (most > 3) throw new Error(`Concurrency was 3, and ${most} deliveries were in hand at once.`);
       if (most < 2) throw new Error('Concurrency was 3, and deliveries came one after the other.');
@@ -108,10 +123,14 @@ const CHECKS: readonly { readonly name: string; check(scene: Scene): Promise<voi
       const [ticket] = scene.tickets(1);
       let deliveries = 0;
       const queue = await scene.client();
-      queue.work(scene.job, async () => {
-        deliveries += 1;
-        if (deliveries < 3) throw new Error('not now');
-      }, { concurrency: 1 });
+      queue.work(
+        scene.job,
+        async () => {
+          deliveries += 1;
+          if (deliveries < 3) throw new Error('not now');
+        },
+        { concurrency: 1 },
+      );
       await queue.enqueue(scene.job, [ticket!]);
       await scene.until('the ticket is delivered a third time', () => deliveries >= 3);
     },
@@ -122,10 +141,14 @@ const CHECKS: readonly { readonly name: string; check(scene: Scene): Promise<voi
       const [ticket] = scene.tickets(1);
       const doomed = await scene.client();
       let taken = false;
-      doomed.work(scene.job, () => {
-        taken = true;
-        return new Promise(() => {});
-      }, { concurrency: 1 });
+      doomed.work(
+        scene.job,
+        () => {
+          taken = true;
+          return new Promise(() => {});
+        },
+        { concurrency: 1 },
+      );
       await doomed.enqueue(scene.job, [ticket!]);
       await scene.until('the ticket is delivered', () => taken);
       await doomed.close();
@@ -142,10 +165,14 @@ const CHECKS: readonly { readonly name: string; check(scene: Scene): Promise<voi
       const seen: string[] = [];
       let dealtWith!: () => void;
       const held = new Promise<void>((resolve) => (dealtWith = resolve));
-      const worker = leaving.work(scene.job, async ({ id }) => {
-        seen.push(id);
-        await held;
-      }, { concurrency: 2 });
+      const worker = leaving.work(
+        scene.job,
+        async ({ id }) => {
+          seen.push(id);
+          await held;
+        },
+        { concurrency: 2 },
+      );
       await leaving.enqueue(scene.job, [first!]);
       await scene.until('the first ticket is delivered', () => seen.length === 1);
       let stopped = false;
@@ -170,7 +197,9 @@ const CHECKS: readonly { readonly name: string; check(scene: Scene): Promise<voi
       const jobs = [`${scene.job}: Büro / 1`, `${scene.job}: büro / 1`, `${scene.job}_ Büro _ 1`];
       const queue = await scene.client();
       const seen = jobs.map(() => [] as string[]);
-      jobs.forEach((job, index) => queue.work(job, async ({ jobName }) => void seen[index]!.push(jobName), { concurrency: 2 }));
+      jobs.forEach((job, index) =>
+        queue.work(job, async ({ jobName }) => void seen[index]!.push(jobName), { concurrency: 2 }),
+      );
       for (const job of jobs) await queue.enqueue(job, scene.tickets(5, job));
       await scene.until('all tickets are delivered', () => seen.every(({ length }) => length >= 5));
       jobs.forEach((job, index) => {
@@ -198,7 +227,9 @@ class Scene {
   }
 
   tickets(count: number, jobName = this.job): PageTicket[] {
-    return Array.from({ length: count }, (_, index) => pageTicket({ jobName, fireTime: new Date('2026-03-10T02:15:00Z'), page: `page ${index}` }, 0));
+    return Array.from({ length: count }, (_, index) =>
+      pageTicket({ jobName, fireTime: new Date('2026-03-10T02:15:00Z'), page: `page ${index}` }, 0),
+    );
   }
 
   async until(what: string, holds: () => boolean): Promise<void> {
@@ -215,6 +246,16 @@ class Scene {
 }
 
 function same(seen: PageTicket | undefined, given: PageTicket): void {
-  const [got, wanted] = [seen, given].map((ticket) => ticket && JSON.stringify([ticket.id, ticket.jobName, ticket.fireTime instanceof Date && ticket.fireTime.toISOString(), ticket.page, ticket.ticket]));
+  const [got, wanted] = [seen, given].map(
+    (ticket) =>
+      ticket &&
+      JSON.stringify([
+        ticket.id,
+        ticket.jobName,
+        ticket.fireTime instanceof Date && ticket.fireTime.toISOString(),
+        ticket.page,
+        ticket.ticket,
+      ]),
+  );
   if (got !== wanted) throw new Error(`A ticket was enqueued as ${wanted} and delivered as ${got}.`);
 }

@@ -5,7 +5,8 @@ import { PageExecutor } from '../fan-out/page-executor.service.js';
 import { PageStore } from '../fan-out/page.store.js';
 
 /**
- * Works the pages of an occurrence that can begin now, here and one after the other, as deliveries of the queue would. For tests of
+ * Works the pages of an occurrence that can begin now, here and one after the other, as deliveries of the queue would.
+ * For tests of
  * applications that were started with `enabled: false`, after `runJob`.
  * @returns how far the occurrence is; pages that wait for their next attempt are among its `failed`
  */

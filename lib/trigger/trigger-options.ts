@@ -42,20 +42,29 @@ const NAME = 'DistributedCronTriggerModule';
  */
 export function readTokens({ token }: TriggerSecrets, hasGuard: boolean): readonly string[] {
   const given: readonly unknown[] = token === undefined ? [] : Array.isArray(token) ? token : [token];
-  const problems = given.flatMap((one, index) => problemsOfToken(one, given.length === 1 ? 'token' : `token[${index}]`));
-  if (given.length === 0 && !hasGuard) problems.push('a token or a guard is needed: without one, everybody who reaches the endpoint could start jobs.');
+  const problems = given.flatMap((one, index) =>
+    problemsOfToken(one, given.length === 1 ? 'token' : `token[${index}]`),
+  );
+  if (given.length === 0 && !hasGuard)
+    problems.push('a token or a guard is needed: without one, everybody who reaches the endpoint could start jobs.');
   if (problems.length > 0) throw new InvalidOptionsError(problems.map((problem) => `${NAME}: ${problem}`));
   return given as string[];
 }
 
 function problemsOfToken(given: unknown, name: string): string[] {
-  if (typeof given !== 'string') return [`${name}: expected a text, got ${given === null ? 'null' : `a ${typeof given}`}; is a variable not set?`];
-  if (!/^[\x21-\x7e]*$/.test(given)) return [`${name}: expected printable ASCII without blanks, which a header can hold.`];
-  return given.length >= SHORTEST_TOKEN ? [] : [`${name}: expected at least ${SHORTEST_TOKEN} characters, got ${given.length}; openssl rand -hex 32 makes one.`];
+  if (typeof given !== 'string')
+    return [`${name}: expected a text, got ${given === null ? 'null' : `a ${typeof given}`}; is a variable not set?`];
+  if (!/^[\x21-\x7e]*$/.test(given))
+    return [`${name}: expected printable ASCII without blanks, which a header can hold.`];
+  return given.length >= SHORTEST_TOKEN
+    ? []
+    : [`${name}: expected at least ${SHORTEST_TOKEN} characters, got ${given.length}; openssl rand -hex 32 makes one.`];
 }
 
 /** @throws InvalidOptionsError */
 export function readPath(path: unknown = 'cron'): string {
   if (typeof path === 'string' && /^[\w.~-]+(\/[\w.~-]+)*$/.test(path)) return path;
-  throw new InvalidOptionsError([`${NAME}: path: expected a path such as "cron" or "internal/cron", without parameters and outer slashes, got ${JSON.stringify(path)}.`]);
+  throw new InvalidOptionsError([
+    `${NAME}: path: expected a path such as "cron" or "internal/cron", without parameters and outer slashes, got ${JSON.stringify(path)}.`,
+  ]);
 }

@@ -23,23 +23,42 @@ const plannedTime: Rule<number> = (given) => {
 
 const kubernetesJob: Rule<number> = (given) => {
   const value = timeOfKubernetesJob(given);
-  return value === null ? expected('the name of a Job that a CronJob made, such as "export-29400135"', given) : { value };
+  return value === null
+    ? expected('the name of a Job that a CronJob made, such as "export-29400135"', given)
+    : { value };
 };
 
-/** Where a planned time may stand besides the body: our own, Google Cloud Scheduler's, and in the name of a Kubernetes Job. */
-const TIME_HEADERS = { 'x-fire-time': plannedTime, 'x-cloudscheduler-scheduletime': plannedTime, 'x-kubernetes-job': kubernetesJob } as const;
+/**
+ * Where a planned time may stand besides the body: our own, Google Cloud Scheduler's, and in the name of a Kubernetes
+ * Job.
+ */
+const TIME_HEADERS = {
+  'x-fire-time': plannedTime,
+  'x-cloudscheduler-scheduletime': plannedTime,
+  'x-kubernetes-job': kubernetesJob,
+} as const;
 
-const BODY = { fireTime: { rule: plannedTime }, by: { rule: text(200) }, data: { rule: storable } } as const satisfies OptionTable;
-const QUERY = { wait: { rule: duration({ atMost: '5m', whyMost: 'a proxy would cut it off' }) } } as const satisfies OptionTable;
+const BODY = {
+  fireTime: { rule: plannedTime },
+  by: { rule: text(200) },
+  data: { rule: storable },
+} as const satisfies OptionTable;
+const QUERY = {
+  wait: { rule: duration({ atMost: '5m', whyMost: 'a proxy would cut it off' }) },
+} as const satisfies OptionTable;
 
 /**
- * Reads a request: the body `{ fireTime?, by?, data? }`, an event of EventBridge with the same in its `detail`, or nothing.
+ * Reads a request: the body `{ fireTime?, by?, data? }`, an event of EventBridge with the same in its `detail`, or
+ * nothing.
  * @throws InvalidOptionsError with every problem
  */
 export function readTriggerRequest(body: unknown, headers: TriggerHeaders, query: unknown): TriggerRequest {
   const given = bodyOf(body);
   if (!given) throw new InvalidOptionsError([`${expected(JSON_BODY, body).problem}.`]);
-  if (body === undefined && hasContent(headers)) throw new InvalidOptionsError([`expected ${JSON_BODY}, got ${String(headers['content-type'] ?? 'content without a type')}, which the application does not read.`]);
+  if (body === undefined && hasContent(headers))
+    throw new InvalidOptionsError([
+      `expected ${JSON_BODY}, got ${String(headers['content-type'] ?? 'content without a type')}, which the application does not read.`,
+    ]);
   const event = isEvent(given) ? given : null;
   const { values, problems } = readOptions(event ? (bodyOf(event.detail) ?? {}) : given, BODY, '');
   const { values: asked, problems: inQuery } = readOptions(bodyOf(query) ?? {}, QUERY, '');
@@ -56,14 +75,23 @@ export function readTriggerRequest(body: unknown, headers: TriggerHeaders, query
   if (times.size > 1) all.push('the planned time is given twice, and not the same');
   if (all.length > 0) throw new InvalidOptionsError(all);
   const [planned] = times;
-  const time: DeliveredTime = planned !== undefined ? { kind: 'planned', at: planned } : sentAt && 'value' in sentAt ? { kind: 'sent', at: sentAt.value } : { kind: 'now' };
+  const time: DeliveredTime =
+    planned !== undefined
+      ? { kind: 'planned', at: planned }
+      : sentAt && 'value' in sentAt
+        ? { kind: 'sent', at: sentAt.value }
+        : { kind: 'now' };
   return { time, by: values.by ?? (event ? 'eventbridge' : 'http'), data: values.data, wait: asked.wait ?? 0 };
 }
 
 const JSON_BODY = 'JSON such as { "fireTime": "2026-11-30T02:15:00Z" }, sent as application/json, or no body';
 
 /** What no parser has read is not nothing: the time in it would be passed over, and another occurrence meant. */
-function hasContent({ 'content-length': length, 'content-type': type, 'transfer-encoding': encoding }: TriggerHeaders): boolean {
+function hasContent({
+  'content-length': length,
+  'content-type': type,
+  'transfer-encoding': encoding,
+}: TriggerHeaders): boolean {
   return Number(length ?? 0) > 0 || (encoding !== undefined && type !== undefined);
 }
 

@@ -1,4 +1,30 @@
-import { applyDecorators, BadRequestException, Body, type CanActivate, ConflictException, Controller, type DynamicModule, type ExecutionContext, Headers, HttpException, Inject, Injectable, Module, NotFoundException, Param, Post, type Provider, Query, Res, ServiceUnavailableException, type Type, UnauthorizedException, UnprocessableEntityException, UseGuards, VERSION_NEUTRAL } from '@nestjs/common';
+import {
+  applyDecorators,
+  BadRequestException,
+  Body,
+  type CanActivate,
+  ConflictException,
+  Controller,
+  type DynamicModule,
+  type ExecutionContext,
+  Headers,
+  HttpException,
+  Inject,
+  Injectable,
+  Module,
+  NotFoundException,
+  Param,
+  Post,
+  type Provider,
+  Query,
+  Res,
+  ServiceUnavailableException,
+  type Type,
+  UnauthorizedException,
+  UnprocessableEntityException,
+  UseGuards,
+  VERSION_NEUTRAL,
+} from '@nestjs/common';
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { UnknownJobError } from '../errors/job.errors.js';
 import { DeliveryRefusedError } from '../errors/operator.errors.js';
@@ -6,7 +32,14 @@ import { InvalidOptionsError } from '../errors/scheduler.error.js';
 import { OwnLogger } from '../observe/own-logger.js';
 import { type Delivered, hasEnded } from '../operations/delivered.js';
 import { Deliveries } from '../operations/deliveries.service.js';
-import { readPath, readTokens, type TriggerAsyncOptions, type TriggerOptions, type TriggerRoutes, type TriggerSecrets } from './trigger-options.js';
+import {
+  readPath,
+  readTokens,
+  type TriggerAsyncOptions,
+  type TriggerOptions,
+  type TriggerRoutes,
+  type TriggerSecrets,
+} from './trigger-options.js';
 import { readTriggerRequest, type TriggerHeaders } from './trigger-request.js';
 
 /**
@@ -17,12 +50,16 @@ import { readTriggerRequest, type TriggerHeaders } from './trigger-request.js';
 export class DistributedCronTriggerModule {
   /** A token that is missing or too short fails the start. */
   static forRoot(options: TriggerOptions): DynamicModule {
-    return assemble(options, { provide: TRIGGER_TOKENS, useFactory: () => readTokens(options, Boolean(options.guard)) });
+    return assemble(options, {
+      provide: TRIGGER_TOKENS,
+      useFactory: () => readTokens(options, Boolean(options.guard)),
+    });
   }
 
   /** Like `forRoot()`, with tokens that come from other providers. */
   static forRootAsync({ useFactory, inject = [], ...routes }: TriggerAsyncOptions): DynamicModule {
-    const read = async (...args: unknown[]): Promise<readonly string[]> => readTokens((await useFactory(...args)) as TriggerSecrets, Boolean(routes.guard));
+    const read = async (...args: unknown[]): Promise<readonly string[]> =>
+      readTokens((await useFactory(...args)) as TriggerSecrets, Boolean(routes.guard));
     return assemble(routes, { provide: TRIGGER_TOKENS, inject, useFactory: read });
   }
 }
@@ -79,7 +116,10 @@ export class TokenGuard implements CanActivate {
   }
 }
 
-/** 202: it was taken in, or is not over yet for who waits. 200: there is nothing more to it. 424: it ended, and is not done. */
+/**
+ * 202: it was taken in, or is not over yet for who waits. 200: there is nothing more to it. 424: it ended, and is not
+ * done.
+ */
 export function statusOf(delivered: Delivered, waited: boolean): 200 | 202 | 424 {
   const { status, duplicate } = delivered;
   if (!waited) return duplicate || status === 'skipped' ? 200 : 202;
@@ -92,10 +132,14 @@ export function refusalOf(error: unknown): HttpException {
   if (error instanceof InvalidOptionsError) return new BadRequestException([...error.problems]);
   if (error instanceof UnknownJobError) return new NotFoundException(error.message);
   if (error instanceof DeliveryRefusedError) {
-    return error.problem === 'too early' ? new ConflictException(error.message) : new UnprocessableEntityException(error.message);
+    return error.problem === 'too early'
+      ? new ConflictException(error.message)
+      : new UnprocessableEntityException(error.message);
   }
   new OwnLogger().error(`A delivery could not be taken in: ${error instanceof Error ? error.message : String(error)}`);
-  return new ServiceUnavailableException('The delivery could not be taken in; deliver it again: it has the same key, and runs once.');
+  return new ServiceUnavailableException(
+    'The delivery could not be taken in; deliver it again: it has the same key, and runs once.',
+  );
 }
 
 /** Of what a response has in Express and in Fastify alike. */
@@ -104,7 +148,11 @@ interface Response {
 }
 
 /** A controller class of its own: path and guards are a class's. */
-export function triggerController(path: string, guards: readonly Type<CanActivate>[], decorators: readonly ClassDecorator[]): Type {
+export function triggerController(
+  path: string,
+  guards: readonly Type<CanActivate>[],
+  decorators: readonly ClassDecorator[],
+): Type {
   @Controller({ path, version: VERSION_NEUTRAL })
   @UseGuards(...guards)
   @applyDecorators(...decorators)

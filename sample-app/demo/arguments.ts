@@ -34,7 +34,12 @@ function parse(given: readonly string[]) {
   try {
     return parseArgs({
       args: [...given],
-      options: { keep: { type: 'boolean' }, json: { type: 'boolean' }, help: { type: 'boolean', short: 'h' }, 'smtp-port': { type: 'string' } },
+      options: {
+        keep: { type: 'boolean' },
+        json: { type: 'boolean' },
+        help: { type: 'boolean', short: 'h' },
+        'smtp-port': { type: 'string' },
+      },
     }).values;
   } catch (error) {
     const what = error instanceof Error ? error.message.split('. ')[0]! : String(error);
@@ -44,6 +49,7 @@ function parse(given: readonly string[]) {
 
 function portOf(text: string): number {
   const port = Number(text);
-  if (!/^\d+$/.test(text) || port > 65_535) throw new Problem(`--smtp-port expects a number from 0 to 65535, not "${text}".`);
+  if (!/^\d+$/.test(text) || port > 65_535)
+    throw new Problem(`--smtp-port expects a number from 0 to 65535, not "${text}".`);
   return port;
 }

@@ -6,7 +6,7 @@ export class DatabaseClock {
 
   static async ask(dataSource: DataSource): Promise<DatabaseClock> {
     const sentAt = Date.now();
-    const [{ now }] = await dataSource.query<{ now: Date }[]>('select clock_timestamp() as now') as [{ now: Date }];
+    const [{ now }] = (await dataSource.query<{ now: Date }[]>('select clock_timestamp() as now')) as [{ now: Date }];
     return new DatabaseClock(now.getTime() - (sentAt + Date.now()) / 2);
   }
 

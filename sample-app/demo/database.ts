@@ -16,11 +16,19 @@ export interface Database {
 }
 
 /** A schema of this demo's own, with the application's tables, on an embedded server or on that of `DATABASE_URL`. */
-export async function openDatabase(given: string | undefined, cleanup: Cleanup, signal: AbortSignal): Promise<Database> {
+export async function openDatabase(
+  given: string | undefined,
+  cleanup: Cleanup,
+  signal: AbortSignal,
+): Promise<Database> {
   if (given) requireAddress(given);
   const url = given || (await embeddedUrl(cleanup, signal));
   const schema = given ? `invoice_demo_${randomBytes(4).toString('hex')}` : 'invoices';
-  const dataSource = new DataSource({ ...databaseOptions({ databaseUrl: url, schema }), poolSize: 2, applicationName: 'invoice-demo' });
+  const dataSource = new DataSource({
+    ...databaseOptions({ databaseUrl: url, schema }),
+    poolSize: 2,
+    applicationName: 'invoice-demo',
+  });
   await dataSource.initialize().catch((error: unknown) => {
     throw given ? new DatabaseConnectionError('DATABASE_URL', error) : error;
   });
@@ -28,7 +36,12 @@ export async function openDatabase(given: string | undefined, cleanup: Cleanup, 
   signal.throwIfAborted();
   if (given) cleanup.add(() => dataSource.query(`drop schema if exists ${schema} cascade`));
   await createTables(dataSource, schema);
-  return { url, schema, dataSource, description: given ? `${hostOf(url)}, in its own schema ${schema}` : `embedded, ${hostOf(url)}` };
+  return {
+    url,
+    schema,
+    dataSource,
+    description: given ? `${hostOf(url)}, in its own schema ${schema}` : `embedded, ${hostOf(url)}`,
+  };
 }
 
 async function embeddedUrl(cleanup: Cleanup, signal: AbortSignal): Promise<string> {
@@ -40,7 +53,9 @@ async function embeddedUrl(cleanup: Cleanup, signal: AbortSignal): Promise<strin
 
 function requireAddress(given: string): void {
   if (URL.canParse(given) && /^postgres(ql)?:$/.test(new URL(given).protocol)) return;
-  throw new Problem('DATABASE_URL is not the address of a PostgreSQL server. It looks like postgres://user:password@host:5432/database; unset it to use an embedded server.');
+  throw new Problem(
+    'DATABASE_URL is not the address of a PostgreSQL server. It looks like postgres://user:password@host:5432/database; unset it to use an embedded server.',
+  );
 }
 
 async function createTables(dataSource: DataSource, schema: string): Promise<void> {
@@ -49,7 +64,9 @@ async function createTables(dataSource: DataSource, schema: string): Promise<voi
     await dataSource.synchronize();
   } catch (error) {
     if (!(error instanceof QueryFailedError)) throw error;
-    throw new Problem(`The demo could not create its schema ${schema}: ${error.message}. The user of DATABASE_URL needs the right to create schemas there.`);
+    throw new Problem(
+      `The demo could not create its schema ${schema}: ${error.message}. The user of DATABASE_URL needs the right to create schemas there.`,
+    );
   }
 }
 

@@ -60,12 +60,28 @@ export class Demo {
     const expected = expectedJobs(await this.start());
     const clock = await DatabaseClock.ask(this.database.dataSource);
     const from = clock.now();
-    const disasters = new Disasters(this.fleet, this.mailServer, this.work, expected, clock, from, (text, replica) => this.narrator.act(text, replica), this.signal);
+    const disasters = new Disasters(
+      this.fleet,
+      this.mailServer,
+      this.work,
+      expected,
+      clock,
+      from,
+      (text, replica) => this.narrator.act(text, replica),
+      this.signal,
+    );
     const calm = disasters.run().then(() => this.sleep(CALM_MS));
     await this.within(DISASTERS_WITHIN_MS, Promise.all([calm, this.sleep(SHOW_MS)]));
     const window = { from, to: clock.now() };
     await settled(this.database, expected, window, this.signal);
-    const doubts = await decideDoubts(this.database, this.mailServer, this.fleet, window, (text) => this.narrator.act(text), this.signal);
+    const doubts = await decideDoubts(
+      this.database,
+      this.mailServer,
+      this.fleet,
+      window,
+      (text) => this.narrator.act(text),
+      this.signal,
+    );
     await settled(this.database, expected, window, this.signal);
     const verdict = await reachVerdict({
       database: this.database,
@@ -83,7 +99,9 @@ export class Demo {
 
   /** Goes on until Ctrl-C. */
   async keep(): Promise<void> {
-    this.narrator.say(`It goes on until Ctrl-C. The database: ${this.around.env.DATABASE_URL ? this.database.description : `${this.database.url}, schema ${this.database.schema}`}`);
+    this.narrator.say(
+      `It goes on until Ctrl-C. The database: ${this.around.env.DATABASE_URL ? this.database.description : `${this.database.url}, schema ${this.database.schema}`}`,
+    );
     await this.interrupted();
   }
 
@@ -98,7 +116,11 @@ export class Demo {
     const { cleanup, env } = this.around;
     const smtpPort = await this.mailServer.listen(this.args.smtpPort);
     cleanup.add(() => this.mailServer.close());
-    this.narrator.say(env.DATABASE_URL ? 'Connecting to the PostgreSQL server of DATABASE_URL' : 'Starting an embedded PostgreSQL server');
+    this.narrator.say(
+      env.DATABASE_URL
+        ? 'Connecting to the PostgreSQL server of DATABASE_URL'
+        : 'Starting an embedded PostgreSQL server',
+    );
     this.database = await openDatabase(env.DATABASE_URL, cleanup, this.signal);
     await seed(this.database.dataSource);
     this.signal.throwIfAborted();
@@ -110,7 +132,12 @@ export class Demo {
 
   private async startFleet(smtpPort: number, phase: number): Promise<void> {
     const { url, schema } = this.database;
-    const env = { DATABASE_URL: url, DATABASE_SCHEMA: schema, SMTP_PORT: String(smtpPort), SCHEDULE_PHASE: String(phase) };
+    const env = {
+      DATABASE_URL: url,
+      DATABASE_SCHEMA: schema,
+      SMTP_PORT: String(smtpPort),
+      SCHEDULE_PHASE: String(phase),
+    };
     this.fleet = new Fleet(env, ({ name }, message) => {
       if (message.kind === 'event') this.work.hear(name, message.event);
       this.narrator.hear(name, message);
@@ -120,7 +147,12 @@ export class Demo {
     this.watch();
     await this.fleet.start(this.signal);
     this.startedAt = performance.now();
-    this.narrator.say(`Replicas ${REPLICA_NAMES.join(', ')} are ready (processes ${this.fleet.list().map(({ pid }) => pid).join(', ')})`);
+    this.narrator.say(
+      `Replicas ${REPLICA_NAMES.join(', ')} are ready (processes ${this.fleet
+        .list()
+        .map(({ pid }) => pid)
+        .join(', ')})`,
+    );
   }
 
   /** Keeps the panel below the lines up to date. */
@@ -130,7 +162,9 @@ export class Demo {
       const leases = await readLeases(this.database).catch(() => []);
       const seconds = (performance.now() - this.startedAt) / 1_000;
       const { fleet, mailServer, narrator } = this;
-      screen.panel(drawPanel({ fleet, leases, mailServer, narrator, nameOf: (id) => this.work.nameOf(id), seconds }, colors));
+      screen.panel(
+        drawPanel({ fleet, leases, mailServer, narrator, nameOf: (id) => this.work.nameOf(id), seconds }, colors),
+      );
     };
     const timer = setInterval(() => void redraw(), REDRAW_EVERY_MS);
     cleanup.add(() => clearInterval(timer));
@@ -139,7 +173,9 @@ export class Demo {
   private async within(ms: number, work: Promise<unknown>): Promise<void> {
     let timer: NodeJS.Timeout;
     const tooLate = new Promise<never>((_, reject) => {
-      const problem = new Problem('This machine is too busy: there was no mailing to kill and freeze a replica in. Try again when it has less to do.');
+      const problem = new Problem(
+        'This machine is too busy: there was no mailing to kill and freeze a replica in. Try again when it has less to do.',
+      );
       timer = setTimeout(() => reject(problem), ms);
     });
     await Promise.race([work, tooLate]).finally(() => clearTimeout(timer));

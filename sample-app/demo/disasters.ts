@@ -52,7 +52,10 @@ export class Disasters {
     const { mail, replica } = await this.midMailing('onArrival', ({ replica }) => replica.kill());
     this.strike('killed', mail);
     this.work.forget(replica.name);
-    this.tell(`killed (SIGKILL) when mail ${AFTER_MAILS} was delivered and its answer not yet written down`, replica.name);
+    this.tell(
+      `killed (SIGKILL) when mail ${AFTER_MAILS} was delivered and its answer not yet written down`,
+      replica.name,
+    );
     return replica;
   }
 
@@ -67,7 +70,10 @@ export class Disasters {
     await this.sleep(FREEZE_AFTER_MS);
     replica.freeze();
     this.strike('frozen', mail);
-    this.tell(`frozen (SIGSTOP) after mail ${AFTER_MAILS}, for ${seconds(FROZEN_MS)} s: its lease is ${seconds(LEASE_MS)} s`, replica.name);
+    this.tell(
+      `frozen (SIGSTOP) after mail ${AFTER_MAILS}, for ${seconds(FROZEN_MS)} s: its lease is ${seconds(LEASE_MS)} s`,
+      replica.name,
+    );
     return replica;
   }
 
@@ -116,7 +122,9 @@ export class Disasters {
     const long = this.expected.filter(({ job }) => job !== BALANCES);
     const soon = () => {
       const from = this.clock.now();
-      return long.some(({ cron }) => nextFireTimes(cron, { timeZone: 'UTC', from, count: 1 })[0]!.getTime() - from.getTime() < 500);
+      return long.some(
+        ({ cron }) => nextFireTimes(cron, { timeZone: 'UTC', from, count: 1 })[0]!.getTime() - from.getTime() < 500,
+      );
     };
     while (soon() || long.some(({ job }) => this.work.anyoneHas(job))) await this.sleep(50);
   }

@@ -32,13 +32,31 @@ interface DoubtRow {
   readonly reason: string | null;
 }
 
-/** Does what a person does in the morning: looks at the mails in doubt, asks the mail server for each, and says what came of it. */
-export async function decideDoubts(database: Database, mailServer: MailServer, fleet: Fleet, window: Window, tell: (text: string) => void, signal: AbortSignal): Promise<Doubt[]> {
+/**
+ * Does what a person does in the morning: looks at the mails in doubt, asks the mail server for each, and says what
+ * came of it.
+ */
+export async function decideDoubts(
+  database: Database,
+  mailServer: MailServer,
+  fleet: Fleet,
+  window: Window,
+  tell: (text: string) => void,
+  signal: AbortSignal,
+): Promise<Doubt[]> {
   const found = (await readReceipts(database, window)).filter(({ state }) => state === 'in_doubt');
-  const doubts = found.map((row) => ({ ...row, taken: mailServer.kept.some(({ messageId }) => messageId.startsWith(`<${row.idempotencyKey}@`)) }));
+  const doubts = found.map((row) => ({
+    ...row,
+    taken: mailServer.kept.some(({ messageId }) => messageId.startsWith(`<${row.idempotencyKey}@`)),
+  }));
   for (const { idempotencyKey, customer, taken } of doubts) {
-    tell(`a person looks: the mail for customer ${customer} is in doubt, and the mail server ${taken ? 'has it: done' : 'has never seen it: undone'}`);
-    fleet.list().find(({ state }) => state === 'running')?.tell({ idempotencyKey, taken });
+    tell(
+      `a person looks: the mail for customer ${customer} is in doubt, and the mail server ${taken ? 'has it: done' : 'has never seen it: undone'}`,
+    );
+    fleet
+      .list()
+      .find(({ state }) => state === 'running')
+      ?.tell({ idempotencyKey, taken });
   }
   const keys = new Set(doubts.map(({ idempotencyKey }) => idempotencyKey));
   const end = performance.now() + PATIENCE_MS;

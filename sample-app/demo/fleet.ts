@@ -39,7 +39,8 @@ export class Fleet {
           if (message.kind === 'ready') resolve();
           this.onMessage(from, message);
         },
-        ({ unexpectedEnd }) => reject(new Problem(`Replica ${name} did not start: ${unexpectedEnd ?? 'it was stopped'}`)),
+        ({ unexpectedEnd }) =>
+          reject(new Problem(`Replica ${name} did not start: ${unexpectedEnd ?? 'it was stopped'}`)),
       );
       this.replicas.set(name, replica);
       this.everStarted.push(replica);
@@ -48,7 +49,9 @@ export class Fleet {
 
   /** Those that ended although nobody ended them, and what they said last. */
   unexpectedEnds(): string[] {
-    return this.everStarted.flatMap(({ name, unexpectedEnd }) => (unexpectedEnd === null ? [] : [`${name}: ${unexpectedEnd}`]));
+    return this.everStarted.flatMap(({ name, unexpectedEnd }) =>
+      unexpectedEnd === null ? [] : [`${name}: ${unexpectedEnd}`],
+    );
   }
 
   /** Lets running handlers end. */

@@ -5,7 +5,8 @@ export interface Frozen {
 }
 
 /**
- * Freezes a process. A frozen process cannot notice that we are gone; so a shell waits at the end of a pipe and thaws it
+ * Freezes a process. A frozen process cannot notice that we are gone; so a shell waits at the end of a pipe and thaws
+ * it
  * when the pipe closes, which it does however this process ends.
  */
 export function freeze(pid: number): Frozen {

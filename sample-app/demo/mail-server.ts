@@ -75,15 +75,24 @@ export class MailServer {
 function readMail(message: string): Mail {
   const head = message.slice(0, message.indexOf('\r\n\r\n')).replaceAll(/\r\n[ \t]+/g, ' ');
   const header = (name: string) => new RegExp(`^${name}: *(.*)$`, 'im').exec(head)?.[1]?.trim() ?? '';
-  return { messageId: header('Message-ID'), customerId: Number(header('X-Customer')), fireTime: header('X-Fire-Time'), replica: header('X-Replica') };
+  return {
+    messageId: header('Message-ID'),
+    customerId: Number(header('X-Customer')),
+    fireTime: header('X-Fire-Time'),
+    replica: header('X-Replica'),
+  };
 }
 
 function explainListening(error: NodeJS.ErrnoException, port: number): Error {
   switch (error.code) {
     case 'EADDRINUSE':
-      return new Problem(`Port ${port} on 127.0.0.1 is in use. Choose another with --smtp-port, or leave it out for any free one.`);
+      return new Problem(
+        `Port ${port} on 127.0.0.1 is in use. Choose another with --smtp-port, or leave it out for any free one.`,
+      );
     case 'EACCES':
-      return new Problem(`This user may not listen on port ${port}. Choose one above 1023 with --smtp-port, or leave it out for any free one.`);
+      return new Problem(
+        `This user may not listen on port ${port}. Choose one above 1023 with --smtp-port, or leave it out for any free one.`,
+      );
     default:
       return new Problem(`The mail server could not listen on 127.0.0.1:${port}: ${error.message}.`);
   }

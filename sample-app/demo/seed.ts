@@ -12,7 +12,9 @@ export const CUSTOMERS = FIRST.length * LAST.length;
 export async function seed(dataSource: DataSource): Promise<void> {
   const customers = Array.from({ length: CUSTOMERS }, (_, index) => customer(index));
   await dataSource.getRepository(Customer).insert(customers);
-  await dataSource.getRepository(Invoice).insert(customers.flatMap(({ id }) => [0, 1, 2].map((nth) => invoice(id, nth))));
+  await dataSource
+    .getRepository(Invoice)
+    .insert(customers.flatMap(({ id }) => [0, 1, 2].map((nth) => invoice(id, nth))));
 }
 
 function customer(index: number): Customer {

@@ -8,8 +8,16 @@ import type { Window } from './verdict/window.js';
 const LOOK_EVERY_MS = 200;
 const PATIENCE_MS = 20_000;
 
-/** Waits until everything due in the window is decided and ended; gives up in silence: the verdict will say what is open. */
-export async function settled(database: Database, expected: readonly ExpectedJob[], window: Window, signal: AbortSignal): Promise<void> {
+/**
+ * Waits until everything due in the window is decided and ended; gives up in silence: the verdict will say what is
+ * open.
+ */
+export async function settled(
+  database: Database,
+  expected: readonly ExpectedJob[],
+  window: Window,
+  signal: AbortSignal,
+): Promise<void> {
   const end = performance.now() + PATIENCE_MS;
   while (performance.now() < end) {
     const counts = countOccurrences(expected, window, await readRuns(database, window));

@@ -29,7 +29,13 @@ async function show(): Promise<Verdict> {
   const server = await startEmbeddedServer();
   cleanup.add(() => server.stop());
   process.env.DATABASE_URL = server.url;
-  const dataSource = await new DataSource({ type: 'postgres', url: server.url, entities: [Statement], synchronize: true, poolSize: 2 }).initialize();
+  const dataSource = await new DataSource({
+    type: 'postgres',
+    url: server.url,
+    entities: [Statement],
+    synchronize: true,
+    poolSize: 2,
+  }).initialize();
   cleanup.add(() => dataSource.destroy());
   const operator = await NestFactory.createApplicationContext(AppModule, { logger: false });
   cleanup.add(() => operator.close());
@@ -38,11 +44,19 @@ async function show(): Promise<Verdict> {
   await replicas.start(NAMES, server.url);
   say(`Replicas ${NAMES.join(', ')} are ready. The statement run begins: ${CUSTOMERS} customers in ${PAGES} pages.`);
   await operator.get(SchedulerService).runNow(STATEMENT_RUN, { by: 'fan-out demo' });
-  await until('a quarter of the pages is done', dataSource, `select count(*) >= ${PAGES / 4} as holds from job_pages where status = 'done'`);
+  await until(
+    'a quarter of the pages is done',
+    dataSource,
+    `select count(*) >= ${PAGES / 4} as holds from job_pages where status = 'done'`,
+  );
   const victim = await victimOf(dataSource, replicas);
   await replicas.kill(victim);
   say(`Replica ${victim} was killed (SIGKILL) in the middle of its pages.`);
-  await until('the occurrence has ended', dataSource, `select count(*) = 1 as holds from job_runs where status in ('done', 'dead')`);
+  await until(
+    'the occurrence has ended',
+    dataSource,
+    `select count(*) = 1 as holds from job_runs where status in ('done', 'dead')`,
+  );
   return readVerdict(dataSource);
 }
 
@@ -52,7 +66,9 @@ async function victimOf(dataSource: DataSource, replicas: Replicas): Promise<str
     `select page.claimed_by from job_pages page join receipts receipt on receipt.claimed_by = page.claimed_by and receipt.fire_time = page.fire_time
      where page.status = 'running' group by page.claimed_by`,
   );
-  return NAMES.find((name) => busy.some(({ claimed_by }) => claimed_by.includes(`-${replicas.pid(name)}-`))) ?? NAMES[0]!;
+  return (
+    NAMES.find((name) => busy.some(({ claimed_by }) => claimed_by.includes(`-${replicas.pid(name)}-`))) ?? NAMES[0]!
+  );
 }
 
 async function until(what: string, dataSource: DataSource, sql: string): Promise<void> {
@@ -70,8 +86,12 @@ function tell(verdict: Verdict): void {
   say('');
   say('Read from the database:');
   say(`  occurrence  ${status}, ${seconds} s from its start to its last page`);
-  say(`  pages       ${pagesDone} of ${PAGES} done, by ${replicas} replicas; ${takenOver} were taken over from the one that was killed`);
-  say(`  statements  ${statements} for ${customers} customers: ${statements - customers} twice, ${CUSTOMERS - customers} missing`);
+  say(
+    `  pages       ${pagesDone} of ${PAGES} done, by ${replicas} replicas; ${takenOver} were taken over from the one that was killed`,
+  );
+  say(
+    `  statements  ${statements} for ${customers} customers: ${statements - customers} twice, ${CUSTOMERS - customers} missing`,
+  );
   say(held ? 'Every statement was written, and none twice.' : 'That is not what was promised.');
   if (asJson) process.stdout.write(`${JSON.stringify(verdict)}\n`);
 }

@@ -12,9 +12,15 @@ export class Replicas {
   async start(names: readonly string[], databaseUrl: string): Promise<void> {
     await Promise.all(
       names.map(async (name) => {
-        const child = fork(PROGRAM, [], { env: { ...process.env, DATABASE_URL: databaseUrl, REPLICA_NAME: name }, execArgv: ['--enable-source-maps', '--no-warnings'], stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
+        const child = fork(PROGRAM, [], {
+          env: { ...process.env, DATABASE_URL: databaseUrl, REPLICA_NAME: name },
+          execArgv: ['--enable-source-maps', '--no-warnings'],
+          stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+        });
         this.children.set(name, child);
-        const ended = once(child, 'exit').then(([code]) => Promise.reject(new Error(`Replica ${name} did not start: it ended with ${code}.`)));
+        const ended = once(child, 'exit').then(([code]) =>
+          Promise.reject(new Error(`Replica ${name} did not start: it ended with ${code}.`)),
+        );
         await Promise.race([once(child, 'message'), ended]);
         ended.catch(() => undefined);
       }),

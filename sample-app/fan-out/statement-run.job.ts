@@ -1,5 +1,12 @@
 import { Injectable } from '@nestjs/common';
-import { CronRun, DistributedCron, DistributedCronPage, FanOutService, ReceiptService, type Page } from 'nestjs-distributed-cron';
+import {
+  CronRun,
+  DistributedCron,
+  DistributedCronPage,
+  FanOutService,
+  ReceiptService,
+  type Page,
+} from 'nestjs-distributed-cron';
 import { Statement } from '../src/mailing/statement.entity.js';
 
 export const STATEMENT_RUN = 'statement-run';
@@ -25,7 +32,12 @@ export class StatementRunJob {
   @DistributedCron('0 2 1 * *', { name: STATEMENT_RUN, owner: 'billing', overlap: 'forbid', missed: 'once' })
   async publish(): Promise<void> {
     const size = CUSTOMERS / PAGES;
-    await this.fanOut.publish<Range>(Array.from({ length: PAGES }, (_, index) => ({ id: `customers-${index + 1}`, data: { after: index * size, upTo: (index + 1) * size } })));
+    await this.fanOut.publish<Range>(
+      Array.from({ length: PAGES }, (_, index) => ({
+        id: `customers-${index + 1}`,
+        data: { after: index * size, upTo: (index + 1) * size },
+      })),
+    );
   }
 
   /** What an attempt has written before it was killed is not written again by the next one. */
@@ -34,7 +46,12 @@ export class StatementRunJob {
     for (let customerId = after + 1; customerId <= upTo; customerId++) {
       signal.throwIfAborted();
       await this.receipts.once(customerId, async (manager) => {
-        await manager.insert(Statement, { customerId, fireTime, attempt, balanceCents: String((customerId * 7_919) % 90_000) });
+        await manager.insert(Statement, {
+          customerId,
+          fireTime,
+          attempt,
+          balanceCents: String((customerId * 7_919) % 90_000),
+        });
       });
     }
   }

@@ -28,8 +28,15 @@ export async function readVerdict(dataSource: DataSource): Promise<Verdict> {
      where  job_name = $1`,
     [STATEMENT_RUN],
   );
-  const [statements] = await dataSource.query<{ all: number; customers: number }[]>(`select count(*)::integer as all, count(distinct customer_id)::integer as customers from statements`);
-  const held = run!.status === 'done' && pages!.done === PAGES && statements!.all === CUSTOMERS && statements!.customers === CUSTOMERS && pages!.again > 0;
+  const [statements] = await dataSource.query<{ all: number; customers: number }[]>(
+    `select count(*)::integer as all, count(distinct customer_id)::integer as customers from statements`,
+  );
+  const held =
+    run!.status === 'done' &&
+    pages!.done === PAGES &&
+    statements!.all === CUSTOMERS &&
+    statements!.customers === CUSTOMERS &&
+    pages!.again > 0;
   return {
     held,
     status: run!.status,

@@ -13,7 +13,10 @@ if (inDemo) {
 }
 
 try {
-  const app = await NestFactory.createApplicationContext(AppModule, { abortOnError: false, ...(inDemo ? { logger: new ParentLogger() } : {}) });
+  const app = await NestFactory.createApplicationContext(AppModule, {
+    abortOnError: false,
+    ...(inDemo ? { logger: new ParentLogger() } : {}),
+  });
   app.enableShutdownHooks(inDemo ? ['SIGTERM'] : undefined);
   tellParent({ kind: 'ready' });
 } catch (error) {

@@ -7,7 +7,8 @@ export interface Crons {
 }
 
 /**
- * A real application writes its expressions into the decorators. This one's jobs run every few seconds, and a phase moves
+ * A real application writes its expressions into the decorators. This one's jobs run every few seconds, and a phase
+ * moves
  * them all, so that the first mailing of a demo need not wait for the next quarter of a minute.
  * @param phase seconds, the same on all replicas
  */

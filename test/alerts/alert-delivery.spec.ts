@@ -26,14 +26,28 @@ describe('a sink', () => {
   });
 
   it.each<[string, AlertSink['alert'], RegExp]>([
-    ['throws', () => { throw new Error('pager is gone'); }, /pager is gone/],
-    ['throws nothing in particular', () => { throw undefined; }, /until it works again/],
+    [
+      'throws',
+      () => {
+        throw new Error('pager is gone');
+      },
+      /pager is gone/,
+    ],
+    [
+      'throws nothing in particular',
+      () => {
+        throw undefined;
+      },
+      /until it works again/,
+    ],
     ['rejects', async () => Promise.reject(new Error('pager is gone')), /pager is gone/],
     ['hangs', () => new Promise<void>(() => {}), /longer than 20 ms/],
   ])('that %s costs its alerts, and is told of once until it works again', async (_what, alert, said) => {
     let broken = true;
     const got: string[] = [];
-    const { delivery: sick, troubles } = delivery((one) => (broken ? alert(one) : void got.push(one.key)), { timeoutMs: 20 });
+    const { delivery: sick, troubles } = delivery((one) => (broken ? alert(one) : void got.push(one.key)), {
+      timeoutMs: 20,
+    });
     for (const key of ['a', 'b', 'c']) sick.add(anAlert(key));
     await sick.drained();
     expect(troubles).toEqual([expect.stringMatching(said)]);
@@ -51,10 +65,13 @@ describe('a sink', () => {
     let open = () => {};
     const opened = new Promise<void>((resolve) => (open = resolve));
     const got: string[] = [];
-    const { delivery: slow, troubles } = delivery(async ({ key }) => {
-      await opened;
-      got.push(key);
-    }, { atMost: 2 });
+    const { delivery: slow, troubles } = delivery(
+      async ({ key }) => {
+        await opened;
+        got.push(key);
+      },
+      { atMost: 2 },
+    );
     for (const key of ['in hand', 'b', 'c', 'd', 'e']) slow.add(anAlert(key));
     open();
     await slow.drained();
@@ -64,10 +81,13 @@ describe('a sink', () => {
 
   it('is left alone with what waits when it is given up', async () => {
     const got: string[] = [];
-    const { delivery: hanging } = delivery(({ key }) => {
-      got.push(key);
-      return new Promise<void>(() => {});
-    }, { timeoutMs: 20 });
+    const { delivery: hanging } = delivery(
+      ({ key }) => {
+        got.push(key);
+        return new Promise<void>(() => {});
+      },
+      { timeoutMs: 20 },
+    );
     hanging.add(anAlert('a'));
     hanging.add(anAlert('b'));
     hanging.abandon();

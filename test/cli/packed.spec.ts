@@ -27,9 +27,13 @@ beforeAll(async () => {
   const [archive] = readdirSync(application).filter((name) => name.endsWith('.tgz'));
   await run('tar', ['-xzf', join(application, archive!), '-C', packageDirectory, '--strip-components=1']);
   for (const name of readdirSync(join(ROOT, 'node_modules'))) {
-    if (!name.startsWith('.') && name !== 'nestjs-distributed-cron') symlinkSync(join(ROOT, 'node_modules', name), join(modules, name));
+    if (!name.startsWith('.') && name !== 'nestjs-distributed-cron')
+      symlinkSync(join(ROOT, 'node_modules', name), join(modules, name));
   }
-  writeFileSync(join(application, 'package.json'), JSON.stringify({ name: 'application', version: '1.0.0', dependencies: { 'nestjs-distributed-cron': '*' } }));
+  writeFileSync(
+    join(application, 'package.json'),
+    JSON.stringify({ name: 'application', version: '1.0.0', dependencies: { 'nestjs-distributed-cron': '*' } }),
+  );
   await run('npm', ['rebuild', '--ignore-scripts', '--offline', 'nestjs-distributed-cron'], { cwd: application });
 }, 120_000);
 afterAll(async () => {
@@ -40,20 +44,44 @@ afterAll(async () => {
 
 it('npx nestjs-distributed-cron, from the packed package: helps, delivers, and ends with its exit code', async () => {
   const npx = (...args: string[]) =>
-    run('npx', ['--offline', 'nestjs-distributed-cron', ...args], { cwd: application, env: { ...process.env, DATABASE_URL: database.url } }).then(
+    run('npx', ['--offline', 'nestjs-distributed-cron', ...args], {
+      cwd: application,
+      env: { ...process.env, DATABASE_URL: database.url },
+    }).then(
       ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
-      (error: { code: number; stdout: string; stderr: string }) => ({ code: error.code, stdout: error.stdout, stderr: error.stderr }),
+      (error: { code: number; stdout: string; stderr: string }) => ({
+        code: error.code,
+        stdout: error.stdout,
+        stderr: error.stderr,
+      }),
     );
-  expect(await npx('--help')).toMatchObject({ code: 0, stdout: expect.stringContaining('Usage: nestjs-distributed-cron trigger <job>') });
+  expect(await npx('--help')).toMatchObject({
+    code: 0,
+    stdout: expect.stringContaining('Usage: nestjs-distributed-cron trigger <job>'),
+  });
 
   @Injectable()
   class Exports {
-    @DistributedCron('* * * * *', { name: 'export', owner: 'billing', overlap: 'forbid', missed: 'once', trigger: 'external' })
+    @DistributedCron('* * * * *', {
+      name: 'export',
+      owner: 'billing',
+      overlap: 'forbid',
+      missed: 'once',
+      trigger: 'external',
+    })
     export(): void {}
   }
   await startApp(database, { providers: [Exports] }, { pollInterval: 200 });
   await database.query(`update job_schedule set effective_from = '2020-01-01', decided_until = '2020-01-01'`);
-  expect(await npx('trigger', 'export', '--wait', '30s')).toMatchObject({ code: 0, stdout: expect.stringMatching(/^export of .* is done\.\n$/), stderr: '' });
-  expect(await npx('trigger', 'exprot')).toMatchObject({ code: 3, stdout: '', stderr: 'There is no job "exprot"; did you mean "export"?\n' });
+  expect(await npx('trigger', 'export', '--wait', '30s')).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/^export of .* is done\.\n$/),
+    stderr: '',
+  });
+  expect(await npx('trigger', 'exprot')).toMatchObject({
+    code: 3,
+    stdout: '',
+    stderr: 'There is no job "exprot"; did you mean "export"?\n',
+  });
   expect(await npx('trigger')).toMatchObject({ code: 2 });
 }, 120_000);

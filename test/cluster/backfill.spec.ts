@@ -37,9 +37,13 @@ describe('a backfill by two replicas', () => {
       run() {}
     }
     const asking = await startApp(cluster.database, { providers: [History] }, { enabled: false });
-    const victim = await cluster.start('victim', { jobs: jobs([{ receipt: 'a' }, { gate: 'here' }, { receipt: 'b' }]) });
+    const victim = await cluster.start('victim', {
+      jobs: jobs([{ receipt: 'a' }, { gate: 'here' }, { receipt: 'b' }]),
+    });
     const scheduler = asking.get(SchedulerService);
-    const plan = await scheduler.backfill('history', new Date(last.getTime() - (OCCURRENCES - 1) * HOUR), last, { maxConcurrent: AT_A_TIME });
+    const plan = await scheduler.backfill('history', new Date(last.getTime() - (OCCURRENCES - 1) * HOUR), last, {
+      maxConcurrent: AT_A_TIME,
+    });
     expect(plan).toMatchObject({ occurrences: OCCURRENCES, willRun: OCCURRENCES });
 
     // Each one that it lets go on is followed by another; then it stands in the middle of as many as may run at a time.
@@ -47,7 +51,9 @@ describe('a backfill by two replicas', () => {
     victim.open('here', passed);
     await victim.event('run.completed', { jobName: 'history', fireTime: passed.fireTime });
     const abandoned = await eventually('two runs of the victim', async () => {
-      const running = (await cluster.ledger.runs('history')).filter(({ status, claimedBy }) => status === 'running' && claimedBy === victim.instanceId);
+      const running = (await cluster.ledger.runs('history')).filter(
+        ({ status, claimedBy }) => status === 'running' && claimedBy === victim.instanceId,
+      );
       return running.length === AT_A_TIME && running;
     });
     await Promise.all(abandoned.map(({ fireTime }) => victim.atGate('here', { jobName: 'history', fireTime })));
@@ -55,7 +61,14 @@ describe('a backfill by two replicas', () => {
     await victim.kill();
 
     const finished = await heir.event('backfill.finished');
-    expect(finished).toMatchObject({ id: plan.id, jobName: 'history', total: OCCURRENCES, done: OCCURRENCES, dead: 0, leftAlone: 0 });
+    expect(finished).toMatchObject({
+      id: plan.id,
+      jobName: 'history',
+      total: OCCURRENCES,
+      done: OCCURRENCES,
+      dead: 0,
+      leftAlone: 0,
+    });
     const runs = await cluster.ledger.runs('history');
     expect(runs).toHaveLength(OCCURRENCES);
     expect(new Set(runs.map(({ status }) => status))).toEqual(new Set(['done']));
@@ -64,7 +77,8 @@ describe('a backfill by two replicas', () => {
       expect(run).toMatchObject({ attempt: 2, claimedBy: heir.instanceId });
       expect(run.startedAt!.getTime()).toBeGreaterThanOrEqual(before.leaseUntil!.getTime());
     }
-    for (const run of runs) expect((await cluster.ledger.effects('history', run.fireTime)).map(({ entity }) => entity)).toEqual(['a', 'b']);
+    for (const run of runs)
+      expect((await cluster.ledger.effects('history', run.fireTime)).map(({ entity }) => entity)).toEqual(['a', 'b']);
     expect(mostAtOnce(runs)).toBeLessThanOrEqual(AT_A_TIME);
 
     const until = await cluster.ledger.now();
@@ -72,7 +86,11 @@ describe('a backfill by two replicas', () => {
       'every live occurrence until then to be done',
       async () => {
         const due = (await cluster.ledger.runs('punctual')).filter(({ fireTime }) => fireTime < until);
-        return due.at(-1)!.fireTime.getTime() >= until.getTime() - 1_000 && due.every(({ status }) => status === 'done') && due;
+        return (
+          due.at(-1)!.fireTime.getTime() >= until.getTime() - 1_000 &&
+          due.every(({ status }) => status === 'done') &&
+          due
+        );
       },
       { seen: () => cluster.ledger.runs('punctual') },
     );
@@ -83,7 +101,12 @@ describe('a backfill by two replicas', () => {
   });
 
   it('G8 of a job that forbids overlap fits between its live occurrences, of which none is skipped and none runs beside another run', async () => {
-    const careful: ReplicaJob = { name: 'careful', cron: '*/3 * * * * *', overlap: 'forbid', steps: [{ effect: 'begun' }, { pauseMs: 200 }, { effect: 'ended' }] };
+    const careful: ReplicaJob = {
+      name: 'careful',
+      cron: '*/3 * * * * *',
+      overlap: 'forbid',
+      steps: [{ effect: 'begun' }, { pauseMs: 200 }, { effect: 'ended' }],
+    };
 
     @Injectable()
     class Careful {
@@ -99,14 +122,20 @@ describe('a backfill by two replicas', () => {
     await Promise.any([one, other].map((replica) => replica!.event('backfill.finished')));
 
     const runs = await cluster.ledger.runs('careful');
-    expect(runs.filter(({ trigger, status, attempt }) => trigger === 'backfill' && status === 'done' && attempt === 1)).toHaveLength(10);
+    expect(
+      runs.filter(({ trigger, status, attempt }) => trigger === 'backfill' && status === 'done' && attempt === 1),
+    ).toHaveLength(10);
     const ended = await cluster.ledger.now();
     const live = await eventually('the live occurrences until then to be done', async () => {
-      const due = (await cluster.ledger.runs('careful')).filter(({ fireTime, trigger }) => trigger !== 'backfill' && fireTime <= ended);
+      const due = (await cluster.ledger.runs('careful')).filter(
+        ({ fireTime, trigger }) => trigger !== 'backfill' && fireTime <= ended,
+      );
       return due.every(({ status }) => status === 'done' || status === 'skipped') && due;
     });
     expect(live.length).toBeGreaterThan(0);
-    expect(live.map(({ status, reason, trigger }) => ({ status, reason, trigger }))).toEqual(live.map(() => ({ status: 'done', reason: null, trigger: 'schedule' })));
+    expect(live.map(({ status, reason, trigger }) => ({ status, reason, trigger }))).toEqual(
+      live.map(() => ({ status: 'done', reason: null, trigger: 'schedule' })),
+    );
     const effects = (await cluster.ledger.effects('careful')).map(({ entity }) => entity);
     expect(effects).toEqual(effects.map((_, index) => (index % 2 === 0 ? 'begun' : 'ended')));
   });
@@ -114,5 +143,10 @@ describe('a backfill by two replicas', () => {
 
 /** How many of the runs went on at one instant. A run that was taken over counts from its last attempt's start. */
 function mostAtOnce(runs: readonly RunRow[]): number {
-  return Math.max(...runs.map(({ startedAt }) => runs.filter((other) => other.startedAt! <= startedAt! && startedAt! < other.finishedAt!).length));
+  return Math.max(
+    ...runs.map(
+      ({ startedAt }) =>
+        runs.filter((other) => other.startedAt! <= startedAt! && startedAt! < other.finishedAt!).length,
+    ),
+  );
 }

@@ -17,7 +17,16 @@ describe('B20 trap 19 twenty jobs of every minute that nobody ran for six hours'
 
   it('are caught up by two replicas within the bounds of number and room, in order, without doubles, and another job is on time', async () => {
     const names = Array.from({ length: JOBS }, (_, index) => `minutely-${index}`);
-    const minutely = names.map((name): ReplicaJob => ({ name, cron: '* * * * *', overlap: 'forbid', missed: 'all', maxCatchUp: CAUGHT_UP, steps: [{ effect: name }, { pauseMs: 50 }] }));
+    const minutely = names.map(
+      (name): ReplicaJob => ({
+        name,
+        cron: '* * * * *',
+        overlap: 'forbid',
+        missed: 'all',
+        maxCatchUp: CAUGHT_UP,
+        steps: [{ effect: name }, { pauseMs: 50 }],
+      }),
+    );
     const jobs = [...minutely, { name: 'punctual', cron: EVERY_SECOND, steps: [] }];
     await (await cluster.start('before', { jobs })).stop();
     await cluster.database.query(
@@ -25,7 +34,10 @@ describe('B20 trap 19 twenty jobs of every minute that nobody ran for six hours'
       [names],
     );
     await cluster.database.query('delete from job_runs');
-    await cluster.startAll(['one', 'two'], { jobs, scheduler: { maxConcurrentRuns: SLOTS, defaults: { lease: '20s' } } });
+    await cluster.startAll(['one', 'two'], {
+      jobs,
+      scheduler: { maxConcurrentRuns: SLOTS, defaults: { lease: '20s' } },
+    });
     const since = await cluster.ledger.now();
 
     const all = () => Promise.all(names.map((name) => cluster.ledger.runs(name)));
@@ -33,30 +45,54 @@ describe('B20 trap 19 twenty jobs of every minute that nobody ran for six hours'
       'all to be caught up',
       async () => {
         const rows = await all();
-        return rows.every((each) => each.filter(({ trigger, status }) => trigger === 'catch-up' && status === 'done').length === CAUGHT_UP) && rows;
+        return (
+          rows.every(
+            (each) =>
+              each.filter(({ trigger, status }) => trigger === 'catch-up' && status === 'done').length === CAUGHT_UP,
+          ) && rows
+        );
       },
-      { withinMs: 120_000, seen: async () => (await all()).map((each) => each.filter(({ status }) => status === 'done').length) },
+      {
+        withinMs: 120_000,
+        seen: async () => (await all()).map((each) => each.filter(({ status }) => status === 'done').length),
+      },
     );
-    const caughtUp = runs.map((each) => each.filter(({ trigger, status }) => trigger === 'catch-up' && status === 'done'));
+    const caughtUp = runs.map((each) =>
+      each.filter(({ trigger, status }) => trigger === 'catch-up' && status === 'done'),
+    );
     for (const [index, each] of caughtUp.entries()) {
       const begun = each.map(({ startedAt }) => startedAt!.getTime());
       expect(begun).toEqual([...begun].sort((a, b) => a - b));
       const effects = (await cluster.ledger.effects(names[index]!)).map(({ fireTime }) => fireTime.getTime());
       expect(new Set(effects).size).toBe(effects.length);
-      expect(runs[index]!.filter(({ gapFrom, reason }) => gapFrom !== null && reason?.startsWith('missed'))).toHaveLength(1);
+      expect(
+        runs[index]!.filter(({ gapFrom, reason }) => gapFrom !== null && reason?.startsWith('missed')),
+      ).toHaveLength(1);
     }
     expect(new Set(caughtUp.flat().map(({ claimedBy }) => claimedBy)).size).toBe(2);
     for (const replica of new Set(caughtUp.flat().map(({ claimedBy }) => claimedBy))) {
-      expect(mostAtOnce(caughtUp.flat().filter(({ claimedBy }) => claimedBy === replica))).toBeLessThanOrEqual(FOR_A_BACKLOG);
+      expect(mostAtOnce(caughtUp.flat().filter(({ claimedBy }) => claimedBy === replica))).toBeLessThanOrEqual(
+        FOR_A_BACKLOG,
+      );
     }
-    const punctual = (await cluster.ledger.runs('punctual')).filter(({ trigger, startedAt, fireTime }) => trigger === 'schedule' && startedAt !== null && fireTime > since);
+    const punctual = (await cluster.ledger.runs('punctual')).filter(
+      ({ trigger, startedAt, fireTime }) => trigger === 'schedule' && startedAt !== null && fireTime > since,
+    );
     expect(punctual.length).toBeGreaterThan(0);
-    expect(punctual.filter(({ startedAt, fireTime }) => startedAt!.getTime() - fireTime.getTime() > SLACK_MS)).toEqual([]);
+    expect(punctual.filter(({ startedAt, fireTime }) => startedAt!.getTime() - fireTime.getTime() > SLACK_MS)).toEqual(
+      [],
+    );
   });
 });
 
 function mostAtOnce(runs: readonly { readonly startedAt: Date | null; readonly finishedAt: Date | null }[]): number {
-  const steps = runs.flatMap(({ startedAt, finishedAt }) => [[startedAt!.getTime(), 1], [finishedAt!.getTime(), -1]] as const);
+  const steps = runs.flatMap(
+    ({ startedAt, finishedAt }) =>
+      [
+        [startedAt!.getTime(), 1],
+        [finishedAt!.getTime(), -1],
+      ] as const,
+  );
   let under = 0;
   return Math.max(...steps.sort(([a, one], [b, other]) => a - b || one - other).map(([, step]) => (under += step)));
 }

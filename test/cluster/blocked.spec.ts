@@ -23,18 +23,41 @@ describe('a handler that blocks the event loop', () => {
     replica.open('begin', at);
     await replica.event('run.completed', at);
 
-    expect(await cluster.ledger.run(at)).toMatchObject({ status: 'done', attempt: 1, claimedBy: replica.instanceId, earlierAttempts: [] });
+    expect(await cluster.ledger.run(at)).toMatchObject({
+      status: 'done',
+      attempt: 1,
+      claimedBy: replica.instanceId,
+      earlierAttempts: [],
+    });
     const effects = await cluster.ledger.effects('report', at.fireTime);
-    expect(effects.map(({ entity, attempt }) => [entity, attempt])).toEqual([['before', 1], ['after', 1]]);
-    expect(replicas.flatMap((each) => [...each.heard('run.orphaned', at), ...each.heard('lease.lost', at)])).toEqual([]);
+    expect(effects.map(({ entity, attempt }) => [entity, attempt])).toEqual([
+      ['before', 1],
+      ['after', 1],
+    ]);
+    expect(replicas.flatMap((each) => [...each.heard('run.orphaned', at), ...each.heard('lease.lost', at)])).toEqual(
+      [],
+    );
   });
 
   it('is told of by its heartbeat’s thread, for others to see, and by itself when the loop moves again', async () => {
-    const job: ReplicaJob = { name: 'report', cron: await everyTenSeconds(cluster.ledger), lease: LEASE_MS, steps: [{ gate: 'begin' }, { blockMs: 3 * LEASE_MS }] };
-    const replica = await cluster.start('one', { jobs: [job], scheduler: { migrate: true, logging: true, blockedAfter: '1s' } });
+    const job: ReplicaJob = {
+      name: 'report',
+      cron: await everyTenSeconds(cluster.ledger),
+      lease: LEASE_MS,
+      steps: [{ gate: 'begin' }, { blockMs: 3 * LEASE_MS }],
+    };
+    const replica = await cluster.start('one', {
+      jobs: [job],
+      scheduler: { migrate: true, logging: true, blockedAfter: '1s' },
+    });
     const at = await replica.atGate('begin');
     const blockedSince = async () =>
-      (await cluster.database.query<{ since: Date | null }>('select blocked_since as since from job_instances where id = $1', [replica.instanceId]))[0]!.since;
+      (
+        await cluster.database.query<{ since: Date | null }>(
+          'select blocked_since as since from job_instances where id = $1',
+          [replica.instanceId],
+        )
+      )[0]!.since;
     expect(await blockedSince()).toBeNull();
 
     replica.open('begin', at);
@@ -70,9 +93,17 @@ describe('a handler that blocks the event loop', () => {
 
     expect(replica.heard('lease.lost', at)).toMatchObject([{ cause: 'ran too long' }]);
     const run = await cluster.ledger.run(at);
-    expect(run).toMatchObject({ status: 'done', attempt: 2, claimedBy: other.instanceId, earlierAttempts: [{ attempt: 1, status: 'orphaned' }] });
+    expect(run).toMatchObject({
+      status: 'done',
+      attempt: 2,
+      claimedBy: other.instanceId,
+      earlierAttempts: [{ attempt: 1, status: 'orphaned' }],
+    });
     expect(run.startedAt!.getTime() - Date.parse(run.earlierAttempts[0]!.startedAt!)).toBeGreaterThan(4_000);
     const effects = await cluster.ledger.effects('report', at.fireTime);
-    expect(effects.map(({ entity, attempt }) => [entity, attempt])).toEqual([['before', 1], ['after', 2]]);
+    expect(effects.map(({ entity, attempt }) => [entity, attempt])).toEqual([
+      ['before', 1],
+      ['after', 2],
+    ]);
   });
 });

@@ -13,7 +13,9 @@ describe('a replica that is killed in the middle of many effects', () => {
 
   it('G4 is followed by one that does only what was not committed, and every effect is there once', async () => {
     const cron = await everyTenSeconds(cluster.ledger);
-    const victim = await cluster.start('victim', { jobs: [{ name: 'bulk', cron, steps: [{ bulk: ENTITIES, gateFrom: HALF }] }] });
+    const victim = await cluster.start('victim', {
+      jobs: [{ name: 'bulk', cron, steps: [{ bulk: ENTITIES, gateFrom: HALF }] }],
+    });
     const at = await victim.atGate('bulk', { jobName: 'bulk' });
     const effects = () => cluster.ledger.effects('bulk', at.fireTime);
     // Two batches are open; of the others all are committed.
@@ -28,7 +30,8 @@ describe('a replica that is killed in the middle of many effects', () => {
     const byAttempt = (attempt: number) => done.filter((effect) => effect.attempt === attempt);
     expect([byAttempt(1).length, byAttempt(2).length]).toEqual([HALF, HALF]);
     const receipts = await cluster.ledger.receipts(at);
-    const shown = (rows: readonly { entity: string; attempt: number }[]) => rows.map(({ entity, attempt }) => `${entity} ${attempt}`).sort();
+    const shown = (rows: readonly { entity: string; attempt: number }[]) =>
+      rows.map(({ entity, attempt }) => `${entity} ${attempt}`).sort();
     expect(shown(receipts)).toEqual(shown(done));
     const batches = heir.heard('receipts.written', { jobName: 'bulk', fireTime: at.fireTime });
     expect(batches.reduce((sum, { applied }) => sum + applied, 0)).toBe(HALF);

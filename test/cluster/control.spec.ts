@@ -29,23 +29,40 @@ describe('what an operator does on another replica', () => {
     first.replica.open('running', first.at);
     await operator.get(Flags).setFlag('exports', false, OPS);
     expect(await first.replica.event('run.cancelled', first.at)).toMatchObject({ reason: 'flag off: exports' });
-    expect(await cluster.ledger.run(first.at)).toMatchObject({ status: 'cancelled', reason: 'flag off: exports', attempt: 1 });
-    await eventually('an occurrence that is skipped', async () => (await cluster.ledger.runs('exports')).find(({ reason, status }) => status === 'skipped' && reason === 'flag off: exports'));
+    expect(await cluster.ledger.run(first.at)).toMatchObject({
+      status: 'cancelled',
+      reason: 'flag off: exports',
+      attempt: 1,
+    });
+    await eventually('an occurrence that is skipped', async () =>
+      (await cluster.ledger.runs('exports')).find(
+        ({ reason, status }) => status === 'skipped' && reason === 'flag off: exports',
+      ),
+    );
 
     const seen = (await cluster.ledger.runs('exports')).length;
     await operator.get(Flags).setFlag('exports', true, OPS);
-    const fireTime = await eventually('another that runs', async () => (await cluster.ledger.runs('exports')).slice(seen).find(({ status }) => status === 'running')?.fireTime);
+    const fireTime = await eventually(
+      'another that runs',
+      async () =>
+        (await cluster.ledger.runs('exports')).slice(seen).find(({ status }) => status === 'running')?.fireTime,
+    );
     const second = await cluster.anyAtGate('running', { fireTime });
     second.replica.open('running', second.at);
     expect(await operator.get(Cancels).cancel('exports', fireTime, OPS)).toBe('requested');
-    expect(await second.replica.event('run.cancelled', second.at)).toMatchObject({ reason: 'cancelled by ops: because' });
+    expect(await second.replica.event('run.cancelled', second.at)).toMatchObject({
+      reason: 'cancelled by ops: because',
+    });
     expect(await cluster.ledger.run(second.at)).toMatchObject({ status: 'cancelled', attempt: 1 });
   });
 
   it('tells a handler on another replica to stop within a second, though nobody polls', async () => {
     const steps = [{ gate: 'running' }, { untilAborted: true as const }];
     const scheduler = { pollInterval: '1h' };
-    await cluster.startAll(['one', 'two'], { jobs: [{ name: 'exports', cron: '0 3 29 2 *', lease: '10m', overlap: 'forbid', steps }], scheduler });
+    await cluster.startAll(['one', 'two'], {
+      jobs: [{ name: 'exports', cron: '0 3 29 2 *', lease: '10m', overlap: 'forbid', steps }],
+      scheduler,
+    });
     const operator = (await startApp(cluster.database, {}, OPERATOR)).get(SchedulerService);
 
     for (let many = 1; many <= 5; many++) {

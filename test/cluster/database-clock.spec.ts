@@ -30,26 +30,47 @@ describeWithFakedClocks('a database whose clock steps', () => {
   });
 
   const policies = ['skip', 'once', 'all'] as const;
-  const jobs: ReplicaJob[] = policies.map((missed) => ({ name: missed, cron: EVERY_SECOND, missed, maxCatchUp: MOST, lateAfter: '5s', steps: [{ effect: 'done' }] }));
-  // A lease outlives a step, but for one test. The ticker claims more often than the clock is read: it meets the step first.
+  const jobs: ReplicaJob[] = policies.map((missed) => ({
+    name: missed,
+    cron: EVERY_SECOND,
+    missed,
+    maxCatchUp: MOST,
+    lateAfter: '5s',
+    steps: [{ effect: 'done' }],
+  }));
+  // A lease outlives a step, but for one test. The ticker claims more often than the clock is read: it meets the step
+  // first.
   const scheduler = { pollInterval: '2s', defaults: { lease: '2h' } };
 
   /** Everything so far is decided, and every missed occurrence that is to be run has been. */
   async function settled(): Promise<Date> {
     const now = await cluster.ledger.now();
     await Promise.all(policies.map((job) => secondsDone(cluster, job, 2, now)));
-    const open = async () => (await Promise.all(policies.map((job) => cluster.ledger.runs(job)))).flat().filter(({ status }) => status !== 'done' && status !== 'skipped');
+    const open = async () =>
+      (await Promise.all(policies.map((job) => cluster.ledger.runs(job))))
+        .flat()
+        .filter(({ status }) => status !== 'done' && status !== 'skipped');
     // A run that fired this moment is no matter.
-    await eventually('nothing old to be open', async () => (await open()).every(({ fireTime }) => fireTime > now), { seen: open });
+    await eventually('nothing old to be open', async () => (await open()).every(({ fireTime }) => fireTime > now), {
+      seen: open,
+    });
     return now;
   }
 
   async function caughtUp(jobName: string): Promise<number> {
-    return (await cluster.ledger.runs(jobName)).filter(({ status, trigger }) => status === 'done' && trigger === 'catch-up').length;
+    return (await cluster.ledger.runs(jobName)).filter(
+      ({ status, trigger }) => status === 'done' && trigger === 'catch-up',
+    ).length;
   }
 
-  async function told(replicas: readonly Replica[], type: 'clock.skewed' | 'clock.agrees', times: number): Promise<void> {
-    await eventually(`${times} times ${type}`, async () => replicas.every((replica) => replica.heard(type).length === times));
+  async function told(
+    replicas: readonly Replica[],
+    type: 'clock.skewed' | 'clock.agrees',
+    times: number,
+  ): Promise<void> {
+    await eventually(`${times} times ${type}`, async () =>
+      replicas.every((replica) => replica.heard(type).length === times),
+    );
   }
 
   it('G1 G9 G10 an hour on, back again and on: nothing twice, what was jumped over is decided as missed, and nothing hangs', async () => {
@@ -63,9 +84,13 @@ describeWithFakedClocks('a database whose clock steps', () => {
     for (const job of policies) expect(await judgeSeconds(cluster, job, ahead)).toEqual(NOTHING_WRONG);
     const [skipped, once, all] = await Promise.all(policies.map(caughtUp));
     expect(skipped).toBe(0);
-    // The hour is one gap. A machine that is busy may miss a second more after it, for which 'all' has a run more, and 'once'
+    // The hour is one gap. A machine that is busy may miss a second more after it, for which 'all' has a run more, and
+    // 'once'
     // none if the first was not begun.
-    for (const [ran, ofTheHour] of [[once, 1], [all, MOST]] as const) {
+    for (const [ran, ofTheHour] of [
+      [once, 1],
+      [all, MOST],
+    ] as const) {
       expect(ran).toBeGreaterThanOrEqual(ofTheHour);
       expect(ran).toBeLessThanOrEqual(ofTheHour + 2);
     }
@@ -74,7 +99,10 @@ describeWithFakedClocks('a database whose clock steps', () => {
     await told(replicas, 'clock.agrees', 1);
     const before = await Promise.all(policies.map((job) => cluster.ledger.effects(job)));
     // The hour is decided already. What is deployed now has none of it behind it, and runs.
-    const late = await cluster.start('late', { jobs: [{ name: 'new', cron: EVERY_SECOND, steps: [{ effect: 'done' }] }], scheduler });
+    const late = await cluster.start('late', {
+      jobs: [{ name: 'new', cron: EVERY_SECOND, steps: [{ effect: 'done' }] }],
+      scheduler,
+    });
     const { fireTime } = await secondsDone(cluster, 'new', 3);
     expect(fireTime.getTime()).toBeLessThan(ahead.getTime());
     expect(await judgeSeconds(cluster, 'new', fireTime)).toEqual(NOTHING_WRONG);
@@ -89,8 +117,13 @@ describeWithFakedClocks('a database whose clock steps', () => {
 
   it('G3 G4 G10 an hour on while a handler runs: its lease is over, another goes on, and its effect is there once', async () => {
     const cron = await everyTenSeconds(cluster.ledger);
-    const job = (steps: Step[]): ReplicaJob[] => [{ name: 'long', cron, missed: 'skip', lease: '1m', renewEvery: '1s', steps }];
-    const former = await cluster.start('former', { jobs: job([{ receipt: 'a' }, { gate: 'running' }, { receipt: 'b' }]), scheduler: { maxConcurrentRuns: 1 } });
+    const job = (steps: Step[]): ReplicaJob[] => [
+      { name: 'long', cron, missed: 'skip', lease: '1m', renewEvery: '1s', steps },
+    ];
+    const former = await cluster.start('former', {
+      jobs: job([{ receipt: 'a' }, { gate: 'running' }, { receipt: 'b' }]),
+      scheduler: { maxConcurrentRuns: 1 },
+    });
     const at = await former.atGate('running');
     const heir = await cluster.start('heir', { jobs: job([{ receipt: 'a' }, { receipt: 'b' }]) });
     clock.set(HOUR);
@@ -100,7 +133,10 @@ describeWithFakedClocks('a database whose clock steps', () => {
     await former.event('run.refused', at);
     expect(await cluster.ledger.run(at)).toMatchObject({ status: 'done', attempt: 2, claimedBy: heir.instanceId });
     const effects = await cluster.ledger.effects('long', at.fireTime);
-    expect(effects.map(({ entity, replica }) => [entity, replica])).toEqual([['a', 'former'], ['b', 'heir']]);
+    expect(effects.map(({ entity, replica }) => [entity, replica])).toEqual([
+      ['a', 'former'],
+      ['b', 'heir'],
+    ]);
   });
 
   it('G6 G10 an hour back while a handler runs: its heartbeat brings the lease back, too', async () => {
@@ -127,10 +163,15 @@ describeWithFakedClocks('a database whose clock steps', () => {
     });
     const year = (await cluster.ledger.now()).getUTCFullYear();
     const newYear = new Date(Date.UTC(year + 1, 0, 1));
-    const leapYear = [1, 2, 3, 4, 5, 6, 7, 8].map((years) => year + years).find((each) => new Date(Date.UTC(each, 1, 29)).getUTCDate() === 29)!;
+    const leapYear = [1, 2, 3, 4, 5, 6, 7, 8]
+      .map((years) => year + years)
+      .find((each) => new Date(Date.UTC(each, 1, 29)).getUTCDate() === 29)!;
     const leapDay = new Date(Date.UTC(leapYear, 1, 29));
 
-    for (const [jobName, fireTime] of [['new-year', newYear], ['leap-day', leapDay]] as const) {
+    for (const [jobName, fireTime] of [
+      ['new-year', newYear],
+      ['leap-day', leapDay],
+    ] as const) {
       expect(replica.heard('run.claimed', { jobName })).toEqual([]);
       clock.set(fireTime.getTime() - 2_000 - Date.now());
       await replica.event('run.completed', { jobName, fireTime });
@@ -145,7 +186,16 @@ describeWithFakedClocks('a database whose clock steps', () => {
       return (between === 0 || runs.length > 1) && runs;
     });
     expect(rows.slice(1)).toMatchObject(
-      between === 0 ? [] : [{ status: 'skipped', reason: 'missed: too old', gapFrom: new Date(Date.UTC(year + 2, 0, 1)), fireTime: new Date(Date.UTC(leapYear, 0, 1)) }],
+      between === 0
+        ? []
+        : [
+            {
+              status: 'skipped',
+              reason: 'missed: too old',
+              gapFrom: new Date(Date.UTC(year + 2, 0, 1)),
+              fireTime: new Date(Date.UTC(leapYear, 0, 1)),
+            },
+          ],
     );
   });
 });

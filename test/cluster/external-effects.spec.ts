@@ -24,8 +24,14 @@ afterEach(async () => {
 });
 
 const here: Step = { gate: 'here' };
-const call = (inDoubt: Policy, inside: { before?: Step[]; after?: Step[] } = {}): Step => ({ call: 'a', to, inDoubt, ...inside });
-const jobsOf = (cron: string, steps: Record<string, readonly Step[]>): ReplicaJob[] => Object.entries(steps).map(([name, own]) => ({ name, cron, steps: own }));
+const call = (inDoubt: Policy, inside: { before?: Step[]; after?: Step[] } = {}): Step => ({
+  call: 'a',
+  to,
+  inDoubt,
+  ...inside,
+});
+const jobsOf = (cron: string, steps: Record<string, readonly Step[]>): ReplicaJob[] =>
+  Object.entries(steps).map(([name, own]) => ({ name, cron, steps: own }));
 
 describe('a replica that is killed around a call', () => {
   it('G4 at any boundary: a parked call is never made twice, a resent one is acted upon once, and what is in doubt is said to be', async () => {
@@ -36,19 +42,36 @@ describe('a replica that is killed around a call', () => {
       'after-the-close': (policy) => [call(policy), here],
     };
     const each = (steps: (where: string, policy: Policy) => Step[]) =>
-      Object.fromEntries(Object.keys(stands).flatMap((where) => POLICIES.map((policy) => [`${where} ${policy}`, steps(where, policy)])));
+      Object.fromEntries(
+        Object.keys(stands).flatMap((where) => POLICIES.map((policy) => [`${where} ${policy}`, steps(where, policy)])),
+      );
     const cron = await everyTenSeconds(cluster.ledger);
-    const victim = await cluster.start('victim', { jobs: jobsOf(cron, each((where, policy) => stands[where]!(policy))) });
+    const victim = await cluster.start('victim', {
+      jobs: jobsOf(
+        cron,
+        each((where, policy) => stands[where]!(policy)),
+      ),
+    });
     const stuck = await Promise.all(Object.keys(each(() => [])).map((jobName) => victim.atGate('here', { jobName })));
-    const heir = await cluster.start('heir', { jobs: jobsOf(cron, each((_where, policy) => [call(policy)])) });
+    const heir = await cluster.start('heir', {
+      jobs: jobsOf(
+        cron,
+        each((_where, policy) => [call(policy)]),
+      ),
+    });
 
     await victim.kill();
-    await Promise.all(stuck.map(({ jobName, fireTime }) => heir.event('run.completed', { jobName, fireTime, attempt: 2 })));
+    await Promise.all(
+      stuck.map(({ jobName, fireTime }) => heir.event('run.completed', { jobName, fireTime, attempt: 2 })),
+    );
 
     const found: Record<string, unknown> = {};
     for (const at of stuck) {
       const [receipt] = await cluster.ledger.receipts(at);
-      const [{ key }] = (await cluster.database.query<{ key: string }>('select idempotency_key as key from receipts where job_name = $1 and fire_time = $2', [at.jobName, at.fireTime])) as [{ key: string }];
+      const [{ key }] = (await cluster.database.query<{ key: string }>(
+        'select idempotency_key as key from receipts where job_name = $1 and fire_time = $2',
+        [at.jobName, at.fireTime],
+      )) as [{ key: string }];
       const taken = receiver.taken.filter((one) => one.key === key).length;
       found[at.jobName] = [receipt!.state, receipt!.attempt, taken];
       const told = heir.heard('effect.inDoubt', { jobName: at.jobName, fireTime: at.fireTime });
@@ -68,8 +91,18 @@ describe('a replica that is killed around a call', () => {
 
   it('G4 ten times at any moment: every call is done and was acted upon, or is in doubt', async () => {
     const entities = ['a', 'b', 'c'];
-    const steps = (inDoubt: Policy): Step[] => entities.flatMap((entity): Step[] => [{ call: entity, to, inDoubt, before: [{ pauseMs: 15 }], after: [{ pauseMs: 30 }] }, { pauseMs: 15 }]);
-    const jobs: ReplicaJob[] = POLICIES.map((name) => ({ name, cron: '*/2 * * * * *', lease: '1s', maxAttempts: 20, steps: steps(name) }));
+    const steps = (inDoubt: Policy): Step[] =>
+      entities.flatMap((entity): Step[] => [
+        { call: entity, to, inDoubt, before: [{ pauseMs: 15 }], after: [{ pauseMs: 30 }] },
+        { pauseMs: 15 },
+      ]);
+    const jobs: ReplicaJob[] = POLICIES.map((name) => ({
+      name,
+      cron: '*/2 * * * * *',
+      lease: '1s',
+      maxAttempts: 20,
+      steps: steps(name),
+    }));
     const standing = await cluster.startAll(['one', 'two', 'three'], { jobs });
     const first = await Promise.any(standing.map((replica) => replica.event('run.claimed')));
     let slot = first.fireTime.getTime() + 2_000;
@@ -86,7 +119,9 @@ describe('a replica that is killed around a call', () => {
       await successor.ready();
     }
     const rows = await eventually('every occurrence to be done', async () => {
-      const runs = (await Promise.all(POLICIES.map((name) => cluster.ledger.runs(name)))).flat().filter(({ fireTime, status }) => fireTime.getTime() <= slot && status !== 'skipped');
+      const runs = (await Promise.all(POLICIES.map((name) => cluster.ledger.runs(name))))
+        .flat()
+        .filter(({ fireTime, status }) => fireTime.getTime() <= slot && status !== 'skipped');
       return runs.every(({ status }) => status === 'done') && runs;
     });
     const receipts = await cluster.database.query<{ jobName: Policy; state: string; key: string }>(
@@ -108,21 +143,44 @@ describe('a replica that is killed around a call', () => {
 describe('a replica that is frozen past its lease in the middle of a call, replaced and thawed', () => {
   it('G3 G4 has the answer kept that it alone knows, sends nothing twice that was parked, and changes nothing of what was sent again', async () => {
     const freeze: Step = { freezeTogether: 4 };
-    const inside: Record<string, { before?: Step[]; after?: Step[] }> = { 'before-the-request': { before: [freeze] }, 'after-the-request': { after: [freeze] } };
+    const inside: Record<string, { before?: Step[]; after?: Step[] }> = {
+      'before-the-request': { before: [freeze] },
+      'after-the-request': { after: [freeze] },
+    };
     const each = (steps: (where: string, policy: Policy) => Step[]) =>
-      Object.fromEntries(Object.keys(inside).flatMap((where) => POLICIES.map((policy) => [`${where} ${policy}`, steps(where, policy)])));
+      Object.fromEntries(
+        Object.keys(inside).flatMap((where) => POLICIES.map((policy) => [`${where} ${policy}`, steps(where, policy)])),
+      );
     const cron = await everyTenSeconds(cluster.ledger);
-    const sleeper = await cluster.start('sleeper', { jobs: jobsOf(cron, each((where, policy) => [{ gate: 'begin' }, call(policy, inside[where])])) });
+    const sleeper = await cluster.start('sleeper', {
+      jobs: jobsOf(
+        cron,
+        each((where, policy) => [{ gate: 'begin' }, call(policy, inside[where])]),
+      ),
+    });
     const begun = await Promise.all(Object.keys(each(() => [])).map((jobName) => sleeper.atGate('begin', { jobName })));
-    const heir = await cluster.start('heir', { jobs: jobsOf(cron, each((_where, policy) => [call(policy), { gate: 'taken over' }])) });
+    const heir = await cluster.start('heir', {
+      jobs: jobsOf(
+        cron,
+        each((_where, policy) => [call(policy), { gate: 'taken over' }]),
+      ),
+    });
     for (const at of begun) sleeper.open('begin', at);
     await sleeper.freezing();
-    const takenOver = await Promise.all(begun.map(({ jobName, fireTime }) => heir.atGate('taken over', { jobName, fireTime, attempt: 2 })));
+    const takenOver = await Promise.all(
+      begun.map(({ jobName, fireTime }) => heir.atGate('taken over', { jobName, fireTime, attempt: 2 })),
+    );
     const stateOf = async (at: { jobName: string; fireTime: Date }) => {
-      const [row] = await cluster.database.query<{ state: string; attempt: number; key: string }>('select state, attempt, idempotency_key as key from receipts where job_name = $1 and fire_time = $2', [at.jobName, at.fireTime]);
+      const [row] = await cluster.database.query<{ state: string; attempt: number; key: string }>(
+        'select state, attempt, idempotency_key as key from receipts where job_name = $1 and fire_time = $2',
+        [at.jobName, at.fireTime],
+      );
       return { ...row!, taken: receiver.taken.filter(({ key }) => key === row!.key).length };
     };
-    for (const at of takenOver) expect(await stateOf(at)).toMatchObject(at.jobName.endsWith('park') ? { state: 'in_doubt', attempt: 1 } : { state: 'done', attempt: 2 });
+    for (const at of takenOver)
+      expect(await stateOf(at)).toMatchObject(
+        at.jobName.endsWith('park') ? { state: 'in_doubt', attempt: 1 } : { state: 'done', attempt: 2 },
+      );
 
     sleeper.thaw();
     await Promise.all(begun.map((at) => sleeper.event('run.refused', at)));

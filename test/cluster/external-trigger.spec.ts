@@ -14,7 +14,14 @@ describe('a clock outside', () => {
   beforeEach(async () => void (cluster = await Cluster.create()));
   afterEach(() => cluster.end());
 
-  const external = (steps: readonly Step[]): ReplicaJob => ({ name: 'export', cron: '* * * * *', trigger: 'external', missed: 'all', overlap: 'allow', steps });
+  const external = (steps: readonly Step[]): ReplicaJob => ({
+    name: 'export',
+    cron: '* * * * *',
+    trigger: 'external',
+    missed: 'all',
+    overlap: 'allow',
+    steps,
+  });
 
   /** As if the job had been there for long. */
   async function longAgo(): Promise<void> {
@@ -38,13 +45,17 @@ describe('a clock outside', () => {
     await longAgo();
     const now = Math.floor((await cluster.ledger.now()).getTime() / MINUTE_MS) * MINUTE_MS;
     const fireTimes = [5, 4, 3, 2, 1].map((minutes) => new Date(now - minutes * MINUTE_MS));
-    const all = await Promise.all(fireTimes.flatMap((fireTime) => Array.from({ length: 6 }, () => deliver(fireTime, '--wait', '60s'))));
+    const all = await Promise.all(
+      fireTimes.flatMap((fireTime) => Array.from({ length: 6 }, () => deliver(fireTime, '--wait', '60s'))),
+    );
     expect(all.every(({ status }) => status === 'done')).toBe(true);
     expect(all.filter(({ duplicate }) => !duplicate)).toHaveLength(5);
     const runs = await cluster.ledger.runs('export');
     expect(runs.map(({ fireTime }) => fireTime)).toEqual(fireTimes);
     expect(runs.every(({ trigger, attempt }) => trigger === 'external' && attempt === 1)).toBe(true);
-    expect((await cluster.ledger.effects('export')).map(({ fireTime }) => fireTime.getTime()).sort()).toEqual(fireTimes.map((at) => at.getTime()).sort());
+    expect((await cluster.ledger.effects('export')).map(({ fireTime }) => fireTime.getTime()).sort()).toEqual(
+      fireTimes.map((at) => at.getTime()).sort(),
+    );
   });
 
   it('G4 G6 delivers again while a killed replica still has the run: another finishes it, with its receipts', async () => {
@@ -58,12 +69,24 @@ describe('a clock outside', () => {
     expect(await deliver(fireTime)).toMatchObject({ duplicate: true, status: 'running' });
     const heir = await cluster.start('heir', { jobs: [external([{ receipt: 'a' }, { receipt: 'b' }])] });
     expect(await deliver(fireTime, '--wait', '60s')).toMatchObject({ duplicate: true, status: 'done' });
-    expect(await cluster.ledger.run({ jobName: 'export', fireTime })).toMatchObject({ status: 'done', attempt: 2, claimedBy: heir.instanceId, trigger: 'external' });
+    expect(await cluster.ledger.run({ jobName: 'export', fireTime })).toMatchObject({
+      status: 'done',
+      attempt: 2,
+      claimedBy: heir.instanceId,
+      trigger: 'external',
+    });
     expect((await cluster.ledger.effects('export')).map(({ entity }) => entity)).toEqual(['a', 'b']);
   });
 
   it('takes over from the schedule when the last replica that declares it has gone, and nothing runs twice', async () => {
-    const job = (trigger: 'schedule' | 'external'): ReplicaJob => ({ name: 'export', cron: EVERY_SECOND, trigger, missed: 'once', overlap: 'allow', steps: [{ effect: 'mail' }] });
+    const job = (trigger: 'schedule' | 'external'): ReplicaJob => ({
+      name: 'export',
+      cron: EVERY_SECOND,
+      trigger,
+      missed: 'once',
+      overlap: 'allow',
+      steps: [{ effect: 'mail' }],
+    });
     const runs = async (more: number) => {
       const done = async () => (await cluster.ledger.runs('export')).filter(({ status }) => status === 'done').length;
       const before = await done();
@@ -74,12 +97,17 @@ describe('a clock outside', () => {
     const young = await cluster.start('young', { jobs: [job('external')] });
     // While both are there, the schedule holds for both; which of them runs it is the job's and their names'.
     const contested = await young.event('job.contested');
-    expect(contested).toMatchObject({ declared: `"${EVERY_SECOND}" (UTC, delivered from outside)`, holds: `"${EVERY_SECOND}" (UTC)` });
+    expect(contested).toMatchObject({
+      declared: `"${EVERY_SECOND}" (UTC, delivered from outside)`,
+      holds: `"${EVERY_SECOND}" (UTC)`,
+    });
     await runs(2);
     await old.stop();
     await young.event('job.scheduled', { jobName: 'export' });
     const count = async () => (await cluster.ledger.runs('export')).filter(({ status }) => status !== 'skipped').length;
-    await eventually('what was due before to be done', async () => (await cluster.ledger.runs('export')).every(({ status }) => status === 'done' || status === 'skipped'));
+    await eventually('what was due before to be done', async () =>
+      (await cluster.ledger.runs('export')).every(({ status }) => status === 'done' || status === 'skipped'),
+    );
     const before = await count();
     await cluster.database.query('select pg_sleep(3)');
     expect(await count()).toBe(before);

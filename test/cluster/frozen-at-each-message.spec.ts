@@ -14,8 +14,21 @@ const JOBS: readonly ReplicaJob[] = [
   { name: 'standing', cron: RARELY, overlap: 'allow', steps: [{ untilAborted: true }] },
   { name: 'retried', cron: RARELY, overlap: 'allow', backoff: '1h', steps: [{ fail: 'broken' }] },
   { name: 'failing', cron: RARELY, overlap: 'allow', maxAttempts: 1, steps: [{ fail: 'broken' }] },
-  { name: 'calling', cron: RARELY, overlap: 'allow', steps: [{ call: 'a call', to: 'http://127.0.0.1:1', inDoubt: 'park', before: [{ fail: 'cut off' }] }], maxAttempts: 1 },
-  { name: 'paged', cron: RARELY, overlap: 'allow', maxAttempts: 1, steps: [], pages: { 'page 1': [{ fail: 'broken' }], 'page 2': [{ fail: 'broken' }] } },
+  {
+    name: 'calling',
+    cron: RARELY,
+    overlap: 'allow',
+    steps: [{ call: 'a call', to: 'http://127.0.0.1:1', inDoubt: 'park', before: [{ fail: 'cut off' }] }],
+    maxAttempts: 1,
+  },
+  {
+    name: 'paged',
+    cron: RARELY,
+    overlap: 'allow',
+    maxAttempts: 1,
+    steps: [],
+    pages: { 'page 1': [{ fail: 'broken' }], 'page 2': [{ fail: 'broken' }] },
+  },
   { name: 'hourly', cron: '0 * * * *', overlap: 'forbid', steps: [] },
   { name: 'delivered', cron: EVERY_SECOND, trigger: 'external', overlap: 'allow', steps: [] },
 ];
@@ -43,7 +56,8 @@ beforeAll(async () => {
 }, 90_000);
 afterAll(() => ground.end());
 
-const operate = <Result>(method: string, ...args: unknown[]): Promise<Result> => ground.worker.call<Result>('SchedulerService', method, ...args);
+const operate = <Result>(method: string, ...args: unknown[]): Promise<Result> =>
+  ground.worker.call<Result>('SchedulerService', method, ...args);
 
 /** A run of the job that was asked for. */
 const runNow = (jobName: string): Promise<RunKey> => operate<RunKey>('runNow', jobName, by, { overlap: 'allow' });
@@ -75,12 +89,36 @@ async function deadPages(): Promise<readonly unknown[]> {
 }
 
 const VERBS: readonly Verb[] = [
-  { service: 'SchedulerService', method: 'pause', ready: async () => (await operate('resume', 'target', by), ['target', by]) },
-  { service: 'SchedulerService', method: 'resume', ready: async () => (await operate('pause', 'target', by), ['target', by]) },
-  { service: 'SchedulerService', method: 'disable', ready: async () => (await operate('enable', 'target', by), ['target', by]) },
-  { service: 'SchedulerService', method: 'enable', ready: async () => (await operate('disable', 'target', by), ['target', by]) },
-  { service: 'SchedulerService', method: 'override', ready: async () => ['target', { timeZone: ++named % 2 ? 'Europe/Berlin' : 'UTC' }, by] },
-  { service: 'SchedulerService', method: 'clearOverride', ready: async () => (await operate('override', 'target', { timeZone: 'Asia/Tokyo' }, by), ['target', by]) },
+  {
+    service: 'SchedulerService',
+    method: 'pause',
+    ready: async () => (await operate('resume', 'target', by), ['target', by]),
+  },
+  {
+    service: 'SchedulerService',
+    method: 'resume',
+    ready: async () => (await operate('pause', 'target', by), ['target', by]),
+  },
+  {
+    service: 'SchedulerService',
+    method: 'disable',
+    ready: async () => (await operate('enable', 'target', by), ['target', by]),
+  },
+  {
+    service: 'SchedulerService',
+    method: 'enable',
+    ready: async () => (await operate('disable', 'target', by), ['target', by]),
+  },
+  {
+    service: 'SchedulerService',
+    method: 'override',
+    ready: async () => ['target', { timeZone: ++named % 2 ? 'Europe/Berlin' : 'UTC' }, by],
+  },
+  {
+    service: 'SchedulerService',
+    method: 'clearOverride',
+    ready: async () => (await operate('override', 'target', { timeZone: 'Asia/Tokyo' }, by), ['target', by]),
+  },
   { service: 'SchedulerService', method: 'skipNext', ready: async () => ['hourly', by, { count: (skipped += 3) }] },
   {
     service: 'SchedulerService',
@@ -90,13 +128,43 @@ const VERBS: readonly Verb[] = [
   { service: 'SchedulerService', method: 'setFlag', ready: async () => ['of the target', true, by] },
   { service: 'SchedulerService', method: 'runNow', ready: async () => ['target', by, { overlap: 'queue' }] },
   { service: 'SchedulerService', method: 'deliver', ready: async () => ['delivered', { by: 'a clock' }] },
-  { service: 'SchedulerService', method: 'cancel', of: 'a run that goes on', ready: async () => [...Object.values(await aRun('standing', 'run.claimed')), by] },
-  { service: 'SchedulerService', method: 'cancel', of: 'a run that waits', ready: async () => [...Object.values(await aRun('retried', 'run.failed')), by] },
-  { service: 'SchedulerService', method: 'replay', ready: async () => [...Object.values(await aRun('failing', 'run.dead')), by] },
-  { service: 'SchedulerService', method: 'replayAll', ready: async () => (await aRun('failing', 'run.dead'), [{ jobName: 'failing' }, by]) },
-  { service: 'SchedulerService', method: 'discard', ready: async () => [...Object.values(await aRun('failing', 'run.dead')), by] },
-  { service: 'SchedulerService', method: 'discardAll', ready: async () => (await aRun('failing', 'run.dead'), [{ jobName: 'failing' }, by]) },
-  { service: 'SchedulerService', method: 'resolveInDoubt', ready: async () => [await aRun('calling', 'run.dead'), 'done', by] },
+  {
+    service: 'SchedulerService',
+    method: 'cancel',
+    of: 'a run that goes on',
+    ready: async () => [...Object.values(await aRun('standing', 'run.claimed')), by],
+  },
+  {
+    service: 'SchedulerService',
+    method: 'cancel',
+    of: 'a run that waits',
+    ready: async () => [...Object.values(await aRun('retried', 'run.failed')), by],
+  },
+  {
+    service: 'SchedulerService',
+    method: 'replay',
+    ready: async () => [...Object.values(await aRun('failing', 'run.dead')), by],
+  },
+  {
+    service: 'SchedulerService',
+    method: 'replayAll',
+    ready: async () => (await aRun('failing', 'run.dead'), [{ jobName: 'failing' }, by]),
+  },
+  {
+    service: 'SchedulerService',
+    method: 'discard',
+    ready: async () => [...Object.values(await aRun('failing', 'run.dead')), by],
+  },
+  {
+    service: 'SchedulerService',
+    method: 'discardAll',
+    ready: async () => (await aRun('failing', 'run.dead'), [{ jobName: 'failing' }, by]),
+  },
+  {
+    service: 'SchedulerService',
+    method: 'resolveInDoubt',
+    ready: async () => [await aRun('calling', 'run.dead'), 'done', by],
+  },
   { service: 'SchedulerService', method: 'replayPages', ready: deadPages },
   { service: 'SchedulerService', method: 'discardPages', ready: deadPages },
   {
@@ -117,7 +185,11 @@ const VERBS: readonly Verb[] = [
       return [id, by];
     },
   },
-  { service: 'JobRegistry', method: 'add', ready: async () => [{ name: `made at run time ${++named}`, cron: EVERY_SECOND, handler: 'a handler' }] },
+  {
+    service: 'JobRegistry',
+    method: 'add',
+    ready: async () => [{ name: `made at run time ${++named}`, cron: EVERY_SECOND, handler: 'a handler' }],
+  },
   { service: 'JobRegistry', method: 'update', ready: async () => [await aJob(), { cron: '*/2 * * * * *' }] },
   { service: 'JobRegistry', method: 'remove', ready: async () => [await aJob()] },
 ];
@@ -130,7 +202,12 @@ describe('a process that is frozen at any message of an operator’s verb', () =
         const args = await ready();
         return { walker: caller, act: () => caller.replica.call(service, method, ...args) };
       };
-      expect(await ground.freeze(title, called, { last: async () => undefined, newcomer: JOBS.filter(({ name }) => name === 'target') })).toEqual({ held: [], others: 'went on' });
+      expect(
+        await ground.freeze(title, called, {
+          last: async () => undefined,
+          newcomer: JOBS.filter(({ name }) => name === 'target'),
+        }),
+      ).toEqual({ held: [], others: 'went on' });
     },
     240_000,
   );
@@ -143,7 +220,8 @@ describe('a replica on which runNow was just called', () => {
       ...JOBS.filter(({ name }) => name === 'target'),
     ];
     let answers = 0;
-    // Each is asked for when the one before has come: one that was on its way may be answered before the event loop stands still.
+    // Each is asked for when the one before has come: one that was on its way may be answered before the event loop
+    // stands still.
     const countAnswers = async (replica: Replica) => {
       for (;;) {
         await replica.call('JobRegistry', 'names');
@@ -167,7 +245,9 @@ describe('a replica on which runNow was just called', () => {
       return { walker: { ...walker, walk: new FreezeWalk(ground.cluster.database, walker.wire, computing) }, act };
     };
 
-    const { others } = await ground.freeze('runNow, and a handler that computes', busy, { last: ({ replica }) => replica.kill() });
+    const { others } = await ground.freeze('runNow, and a handler that computes', busy, {
+      last: ({ replica }) => replica.kill(),
+    });
     expect(answers).toBeLessThanOrEqual(1);
     expect(others).toBe('went on');
   }, 240_000);

@@ -22,14 +22,25 @@ afterAll(() => ground.end());
 
 const by = { by: 'an operator', reason: 'a test' };
 const query = (sql: string, values: unknown[] = []) => ground.cluster.database.query(sql, values);
-const job = (name: string, more: Partial<ReplicaJob> = {}): ReplicaJob => ({ name, cron: RARELY, overlap: 'forbid', steps: [], ...more });
-const walkerOf = (jobs: readonly ReplicaJob[], scheduler: ReplicaSettings['scheduler'] = {}) => ground.start('walker', { jobs, scheduler });
-const starting = (jobs: readonly ReplicaJob[], scheduler: ReplicaSettings['scheduler'] = {}) => ground.fork('walker', { jobs, scheduler });
+const job = (name: string, more: Partial<ReplicaJob> = {}): ReplicaJob => ({
+  name,
+  cron: RARELY,
+  overlap: 'forbid',
+  steps: [],
+  ...more,
+});
+const walkerOf = (jobs: readonly ReplicaJob[], scheduler: ReplicaSettings['scheduler'] = {}) =>
+  ground.start('walker', { jobs, scheduler });
+const starting = (jobs: readonly ReplicaJob[], scheduler: ReplicaSettings['scheduler'] = {}) =>
+  ground.fork('walker', { jobs, scheduler });
 
 /** A run of the job whose replica was killed, and which another one is there to take over. */
 async function leftBehind(name: string, scheduler: ReplicaSettings['scheduler'] = {}) {
   const lease = scheduler.fastFailover ? '20s' : '1s';
-  const victim = await ground.cluster.start('victim', { jobs: [job(name, { lease, steps: [{ gate: 'in hand' }] })], scheduler: { pollInterval: '500ms', ...scheduler } });
+  const victim = await ground.cluster.start('victim', {
+    jobs: [job(name, { lease, steps: [{ gate: 'in hand' }] })],
+    scheduler: { pollInterval: '500ms', ...scheduler },
+  });
   const { fireTime } = await victim.call<{ fireTime: Date }>('SchedulerService', 'runNow', name, by);
   await victim.atGate('in hand', { jobName: name });
   const walker = await walkerOf([job(name, { lease })], scheduler);
@@ -51,7 +62,9 @@ const DUTIES: readonly Duty[] = [
   {
     does: 'starts with partitions to make',
     ready: async (name) => {
-      const [last] = await query(`select max(relname) as name from pg_class where relname like 'receipts\\_2%' and relkind = 'r'`);
+      const [last] = await query(
+        `select max(relname) as name from pg_class where relname like 'receipts\\_2%' and relkind = 'r'`,
+      );
       await query(`drop table "${last!['name'] as string}"`);
       const walker = await starting([job(name)]);
       return { walker, act: () => walker.replica.ready() };
@@ -60,25 +73,54 @@ const DUTIES: readonly Duty[] = [
   {
     does: 'claims what is due, runs it and ends it, also as failed and dead',
     ready: async (name) => {
-      const walker = await walkerOf([job(name, { cron: EVERY_SECOND }), job(`${name}, failing`, { cron: EVERY_SECOND, maxAttempts: 2, backoff: '100ms', steps: [{ fail: 'broken' }] })]);
+      const walker = await walkerOf([
+        job(name, { cron: EVERY_SECOND }),
+        job(`${name}, failing`, { cron: EVERY_SECOND, maxAttempts: 2, backoff: '100ms', steps: [{ fail: 'broken' }] }),
+      ]);
       const since = await ground.cluster.ledger.now();
-      const done = () => query(`select from job_runs where job_name = $1 and status = 'done' and fire_time > $2`, [name, since.toISOString()]);
-      return { walker, act: () => Promise.all([eventually('two runs', async () => (await done()).length >= 2), walker.replica.event('run.dead', { jobName: `${name}, failing` })]) };
+      const done = () =>
+        query(`select from job_runs where job_name = $1 and status = 'done' and fire_time > $2`, [
+          name,
+          since.toISOString(),
+        ]);
+      return {
+        walker,
+        act: () =>
+          Promise.all([
+            eventually('two runs', async () => (await done()).length >= 2),
+            walker.replica.event('run.dead', { jobName: `${name}, failing` }),
+          ]),
+      };
     },
   },
   { does: 'reaps and takes over what a killed replica left', ready: (name) => leftBehind(name) },
-  { does: 'takes over, by fast failover, what a killed replica left', ready: (name) => leftBehind(name, { fastFailover: true }), keeps: 'idle: ExclusiveLock advisory' },
+  {
+    does: 'takes over, by fast failover, what a killed replica left',
+    ready: (name) => leftBehind(name, { fastFailover: true }),
+    keeps: 'idle: ExclusiveLock advisory',
+  },
   {
     does: 'catches up what was missed',
     ready: async (name) => {
       const walker = await walkerOf([job(name, { cron: EVERY_SECOND, missed: 'all', lateAfter: '1s' })]);
       const { fireTime } = await walker.replica.event('run.completed', { jobName: name });
       walker.replica.freeze();
-      await eventually('occurrences to be missed', async () => (await ground.cluster.ledger.now()).getTime() > fireTime.getTime() + 5_000);
+      await eventually(
+        'occurrences to be missed',
+        async () => (await ground.cluster.ledger.now()).getTime() > fireTime.getTime() + 5_000,
+      );
       const act = async () => {
         walker.replica.thaw();
         await walker.replica.event('run.missed', { jobName: name });
-        await eventually('one to be caught up', async () => (await query(`select from job_runs where job_name = $1 and trigger = 'catch-up' and status = 'done'`, [name])).length > 0);
+        await eventually(
+          'one to be caught up',
+          async () =>
+            (
+              await query(`select from job_runs where job_name = $1 and trigger = 'catch-up' and status = 'done'`, [
+                name,
+              ])
+            ).length > 0,
+        );
       };
       return { walker, act };
     },
@@ -91,7 +133,13 @@ const DUTIES: readonly Duty[] = [
       const asker = await ground.cluster.start('asker', { jobs: [hourly], scheduler: { enabled: false } });
       const hour = Math.floor(Date.now() / 3_600_000) * 3_600_000;
       const act = async () => {
-        await asker.call('SchedulerService', 'backfill', name, new Date(hour - 10 * 3_600_000), new Date(hour - 9 * 3_600_000));
+        await asker.call(
+          'SchedulerService',
+          'backfill',
+          name,
+          new Date(hour - 10 * 3_600_000),
+          new Date(hour - 9 * 3_600_000),
+        );
         await walker.replica.event('backfill.finished', {});
         await asker.kill();
       };
@@ -110,7 +158,9 @@ const DUTIES: readonly Duty[] = [
     does: 'drops a partition that is over',
     ready: async (name) => {
       for (const table of ['job_runs', 'receipts', 'job_pages']) {
-        await query(`create table ${table}_2020_01 partition of ${table} for values from ('2020-01-01+00') to ('2020-02-01+00')`);
+        await query(
+          `create table ${table}_2020_01 partition of ${table} for values from ('2020-01-01+00') to ('2020-02-01+00')`,
+        );
       }
       const walker = await walkerOf([job(name)], { retention: '30d' });
       const act = async () => {
@@ -123,7 +173,9 @@ const DUTIES: readonly Duty[] = [
   {
     does: 'prunes what operators did long ago',
     ready: async (name) => {
-      await query(`insert into job_actions (action, job_name, actor, at) select 'pause', 'long ago', 'somebody', timestamptz '2020-01-01 00:00+00' + n * interval '1 minute' from generate_series(1, 500) as n`);
+      await query(
+        `insert into job_actions (action, job_name, actor, at) select 'pause', 'long ago', 'somebody', timestamptz '2020-01-01 00:00+00' + n * interval '1 minute' from generate_series(1, 500) as n`,
+      );
       const walker = await walkerOf([job(name)], { keepActions: '1d' });
       const act = async () => {
         await walker.replica.call('PruningService', 'prune');
@@ -197,7 +249,10 @@ describe('a process that is frozen at any message while it', () => {
   it.each(DUTIES.map((duty) => [duty.does, duty] as const))(
     '%s holds no lock while it is waited for, and all other jobs and starts go on',
     async (does, { ready, keeps }) => {
-      const outcome = await ground.freeze(does, () => ready(`job ${++named}`), { last: ({ replica }) => replica.kill(), allowed: (held) => held === keeps });
+      const outcome = await ground.freeze(does, () => ready(`job ${++named}`), {
+        last: ({ replica }) => replica.kill(),
+        allowed: (held) => held === keeps,
+      });
       expect(outcome).toEqual({ held: [], others: 'went on' });
     },
     240_000,

@@ -4,7 +4,18 @@ import { FreezeGround, RARELY, type Walker } from './harness/freeze-ground.js';
 import type { ReplicaJob, Step } from './replica/settings.js';
 
 /** What an open transaction of the application's may hold: nobody but the next attempt of its own run waits for it. */
-const OF_THE_APPLICATION = ['ShareLock advisory', 'ExclusiveLock rows', 'RowExclusiveLock effects', 'RowExclusiveLock receipts', 'AccessShareLock receipts', 'RowShareLock receipts', 'AccessShareLock job_runs', 'RowShareLock job_runs', 'AccessShareLock job_pages', 'RowShareLock job_pages'];
+const OF_THE_APPLICATION = [
+  'ShareLock advisory',
+  'ExclusiveLock rows',
+  'RowExclusiveLock effects',
+  'RowExclusiveLock receipts',
+  'AccessShareLock receipts',
+  'RowShareLock receipts',
+  'AccessShareLock job_runs',
+  'RowShareLock job_runs',
+  'AccessShareLock job_pages',
+  'RowShareLock job_pages',
+];
 
 interface Form {
   readonly name: string;
@@ -18,7 +29,12 @@ interface Form {
 
 const FORMS: readonly Form[] = [
   { name: 'once', steps: () => [{ receipt: 'e' }], isTransaction: true },
-  { name: 'once in a data source of the application', steps: () => [{ receiptInOwn: 'e' }], isTransaction: true, isProbed: true },
+  {
+    name: 'once in a data source of the application',
+    steps: () => [{ receiptInOwn: 'e' }],
+    isTransaction: true,
+    isProbed: true,
+  },
   { name: 'onceEach', steps: () => [{ each: 3 }], isTransaction: true },
   { name: 'onceBatch', steps: () => [{ bulk: 150 }], isTransaction: true },
   { name: 'onceExternal', steps: (to) => [{ call: 'e', to, inDoubt: 'park' }] },
@@ -26,17 +42,35 @@ const FORMS: readonly Form[] = [
   { name: 'run.transaction with the completion', steps: () => [{ finish: 'e' }], isTransaction: true },
   { name: 'run.checkpoint.save', steps: () => [{ save: 'here' }] },
   { name: 'run.complete', steps: () => [{ complete: true }] },
-  { name: 'FanOutService.publish and the work of its pages', steps: () => [], pages: { 'page 1': [{ receipt: 'p1' }], 'page 2': [{ receipt: 'p2' }] }, isTransaction: true },
+  {
+    name: 'FanOutService.publish and the work of its pages',
+    steps: () => [],
+    pages: { 'page 1': [{ receipt: 'p1' }], 'page 2': [{ receipt: 'p2' }] },
+    isTransaction: true,
+  },
 ];
 
 let ground: FreezeGround | undefined;
 let receiver: Receiver;
 let to: string;
 
-const job = (form: Form, steps: readonly Step[]): ReplicaJob => ({ name: form.name, cron: RARELY, maxAttempts: 1, steps, ...(form.pages && { pages: form.pages }) });
+const job = (form: Form, steps: readonly Step[]): ReplicaJob => ({
+  name: form.name,
+  cron: RARELY,
+  maxAttempts: 1,
+  steps,
+  ...(form.pages && { pages: form.pages }),
+});
 
-/** Its next occurrence, which takes the place of the one before, is decided by a replica that has nothing to do for it. */
-const replacedJob = (form: Form, steps: readonly Step[]): ReplicaJob => ({ ...job(form, steps), name: `${form.name}, replaced`, cron: '*/4 * * * * *', overlap: 'replace' });
+/**
+ * Its next occurrence, which takes the place of the one before, is decided by a replica that has nothing to do for it.
+ */
+const replacedJob = (form: Form, steps: readonly Step[]): ReplicaJob => ({
+  ...job(form, steps),
+  name: `${form.name}, replaced`,
+  cron: '*/4 * * * * *',
+  overlap: 'replace',
+});
 
 beforeAll(async () => {
   receiver = new Receiver();
@@ -52,12 +86,17 @@ describe('a handler whose process is frozen at any message of', () => {
   it.each(FORMS.map((form) => [form.name, form] as const))(
     '%s holds nothing that another job, or the next occurrence of its own, waits for',
     async (name, form) => {
-      const outcome = await ground!.freeze(name, (pass) => (pass === 'at one message' && !form.pages ? replaced(form) : asked(form)), {
-        last: ({ replica }) => replica.kill(),
-        // Pages are worked by whoever has their handler: by the walker alone.
-        newcomer: form.pages ? [] : [replacedJob(form, [])],
-        allowed: (held) => (form.isTransaction === true && isOfTheApplication(held)) || (form.isProbed === true && isOfTheProbe(held)),
-      });
+      const outcome = await ground!.freeze(
+        name,
+        (pass) => (pass === 'at one message' && !form.pages ? replaced(form) : asked(form)),
+        {
+          last: ({ replica }) => replica.kill(),
+          // Pages are worked by whoever has their handler: by the walker alone.
+          newcomer: form.pages ? [] : [replacedJob(form, [])],
+          allowed: (held) =>
+            (form.isTransaction === true && isOfTheApplication(held)) || (form.isProbed === true && isOfTheProbe(held)),
+        },
+      );
       expect(outcome).toEqual({ held: [], others: 'went on' });
     },
     240_000,
@@ -88,13 +127,21 @@ async function fromTheGate(walker: Walker, jobName: string) {
   return { walker, act };
 }
 
-/** Whether that is the scheduler's own database is tried once, by a lock under a random key, which nobody else asks for. */
+/**
+ * Whether that is the scheduler's own database is tried once, by a lock under a random key, which nobody else asks for.
+ */
 function isOfTheProbe(held: string): boolean {
   const [state, locks] = held.split(': ') as [string, string];
-  return state === 'idle in transaction' && locks.split(', ').every((lock) => lock === 'ExclusiveLock advisory' || lock.startsWith('AccessShareLock pg_'));
+  return (
+    state === 'idle in transaction' &&
+    locks.split(', ').every((lock) => lock === 'ExclusiveLock advisory' || lock.startsWith('AccessShareLock pg_'))
+  );
 }
 
 function isOfTheApplication(held: string): boolean {
   const [state, locks] = held.split(': ') as [string, string];
-  return state === 'idle in transaction' && (locks === 'no lock' || locks.split(', ').every((lock) => OF_THE_APPLICATION.includes(lock)));
+  return (
+    state === 'idle in transaction' &&
+    (locks === 'no lock' || locks.split(', ').every((lock) => OF_THE_APPLICATION.includes(lock)))
+  );
 }

@@ -27,21 +27,31 @@ describe('a replica that is frozen past its leases, replaced and thawed', () => 
       },
     };
     const cron = await everyTenSeconds(cluster.ledger);
-    const jobs = (steps: (name: string) => Step[]): ReplicaJob[] => Object.keys(handlers).map((name) => ({ name, cron, steps: steps(name) }));
+    const jobs = (steps: (name: string) => Step[]): ReplicaJob[] =>
+      Object.keys(handlers).map((name) => ({ name, cron, steps: steps(name) }));
 
-    const sleeper = await cluster.start('sleeper', { jobs: jobs((name) => [{ gate: 'begin' }, ...handlers[name]!.frozen]) });
+    const sleeper = await cluster.start('sleeper', {
+      jobs: jobs((name) => [{ gate: 'begin' }, ...handlers[name]!.frozen]),
+    });
     const begun = await Promise.all(Object.keys(handlers).map((jobName) => sleeper.atGate('begin', { jobName })));
     const heir = await cluster.start('heir', { jobs: jobs((name) => handlers[name]!.next) });
     for (const at of begun) sleeper.open('begin', at);
     await sleeper.freezing();
 
     // Also inside the effect whose transaction the frozen process holds open.
-    const takenOver = await Promise.all(begun.map(({ jobName, fireTime }) => heir.atGate('taken over', { jobName, fireTime, attempt: 2 })));
+    const takenOver = await Promise.all(
+      begun.map(({ jobName, fireTime }) => heir.atGate('taken over', { jobName, fireTime, attempt: 2 })),
+    );
 
     sleeper.thaw();
     await Promise.all(begun.map((at) => sleeper.event('run.refused', at)));
     for (const at of takenOver) {
-      expect(await cluster.ledger.run(at)).toMatchObject({ status: 'running', attempt: 2, claimedBy: heir.instanceId, finishedAt: null });
+      expect(await cluster.ledger.run(at)).toMatchObject({
+        status: 'running',
+        attempt: 2,
+        claimedBy: heir.instanceId,
+        finishedAt: null,
+      });
       heir.open('taken over', at);
     }
     await Promise.all(takenOver.map((at) => heir.event('run.completed', at)));
@@ -51,14 +61,26 @@ describe('a replica that is frozen past its leases, replaced and thawed', () => 
     for (const at of takenOver) {
       expect(await cluster.ledger.run(at)).toMatchObject({ status: 'done', attempt: 2, claimedBy: heir.instanceId });
       const receipts = (await cluster.ledger.receipts(at)).map(({ entity, attempt }) => [entity, attempt]);
-      const effects = (await cluster.ledger.effects(at.jobName, at.fireTime)).map(({ entity, attempt }) => [entity, attempt]);
+      const effects = (await cluster.ledger.effects(at.jobName, at.fireTime)).map(({ entity, attempt }) => [
+        entity,
+        attempt,
+      ]);
       expect(effects).toEqual(receipts);
       attempts[at.jobName] = receipts;
     }
     expect(attempts).toEqual({
-      'between-two-effects': [['a', 1], ['b', 2]],
-      'inside-an-effect': [['a', 1], ['b', 2]],
-      'before-its-completion': [['a', 1], ['b', 1]],
+      'between-two-effects': [
+        ['a', 1],
+        ['b', 2],
+      ],
+      'inside-an-effect': [
+        ['a', 1],
+        ['b', 2],
+      ],
+      'before-its-completion': [
+        ['a', 1],
+        ['b', 1],
+      ],
     });
   });
 
@@ -85,7 +107,9 @@ describe('a replica that is frozen past its leases, replaced and thawed', () => 
     );
     await heir.event('run.claimed', { ...at, attempt: 2 });
     await eventually('the new attempt to wait for the receipt of the former', async () => {
-      const waiting = await cluster.database.query(`select from pg_stat_activity where wait_event_type = 'Lock' and query like '%receipt_begin%'`);
+      const waiting = await cluster.database.query(
+        `select from pg_stat_activity where wait_event_type = 'Lock' and query like '%receipt_begin%'`,
+      );
       return waiting.length === 1;
     });
     // Its heartbeat is alive, and refused.

@@ -19,11 +19,17 @@ describe('replicas with the same host name and process id', () => {
   });
 
   it('B15 G6 one that is restarted is not taken for the one that was killed: the run goes on after its lease, then the next', async () => {
-    const killed = await cluster.start('the only one', { jobs: [job([{ receipt: 'a' }, { gate: 'running' }])], believedPid });
+    const killed = await cluster.start('the only one', {
+      jobs: [job([{ receipt: 'a' }, { gate: 'running' }])],
+      believedPid,
+    });
     const at = await killed.atGate('running');
     await killed.kill();
     const abandoned = await cluster.ledger.run(at);
-    const restarted = await cluster.start('the only one', { jobs: [job([{ receipt: 'a' }, { receipt: 'b' }])], believedPid });
+    const restarted = await cluster.start('the only one', {
+      jobs: [job([{ receipt: 'a' }, { receipt: 'b' }])],
+      believedPid,
+    });
 
     await restarted.event('run.completed', { ...at, attempt: 2 });
     const run = await cluster.ledger.run(at);
@@ -42,6 +48,9 @@ describe('replicas with the same host name and process id', () => {
     expect(seconds).toEqual(rows.map((_, index) => seconds[0]! + index * 1_000));
     expect(rows.filter(({ status, reason }) => status !== 'done' && reason !== 'overlap')).toEqual([]);
     const effects = await cluster.ledger.effects('job', at.fireTime);
-    expect(effects.map(({ entity, attempt }) => [entity, attempt])).toEqual([['a', 1], ['b', 2]]);
+    expect(effects.map(({ entity, attempt }) => [entity, attempt])).toEqual([
+      ['a', 1],
+      ['b', 2],
+    ]);
   });
 });

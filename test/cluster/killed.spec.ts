@@ -40,8 +40,12 @@ describe('a replica that is killed in the middle of its runs', () => {
       expect(effects.map(({ entity }) => entity)).toEqual(['a', 'b']);
       // The receipt and the effect it stands for are of one attempt.
       const receipts = await cluster.ledger.receipts(before);
-      expect(receipts.map(({ entity, attempt }) => ({ entity, attempt }))).toEqual(effects.map(({ entity, attempt }) => ({ entity, attempt })));
+      expect(receipts.map(({ entity, attempt }) => ({ entity, attempt }))).toEqual(
+        effects.map(({ entity, attempt }) => ({ entity, attempt })),
+      );
     }
-    expect(abandoned.every(({ leaseUntil, startedAt }) => leaseUntil!.getTime() >= startedAt!.getTime() + LEASE_MS)).toBe(true);
+    expect(
+      abandoned.every(({ leaseUntil, startedAt }) => leaseUntil!.getTime() >= startedAt!.getTime() + LEASE_MS),
+    ).toBe(true);
   });
 });

@@ -14,7 +14,10 @@ describe('replicas whose sessions are ended by the server', () => {
     const jobs = [{ name: 'job', cron: '*/5 * * * * *', lease: '5s', backoff: '1h', steps: [{ gate: 'running' }] }];
     await cluster.startAll(['one', 'two'], { jobs });
     const throws = await cluster.anyAtGate('running');
-    const later = (slots: number): Omit<Attempt, 'attempt'> => ({ jobName: 'job', fireTime: new Date(throws.at.fireTime.getTime() + slots * 5_000) });
+    const later = (slots: number): Omit<Attempt, 'attempt'> => ({
+      jobName: 'job',
+      fireTime: new Date(throws.at.fireTime.getTime() + slots * 5_000),
+    });
     throws.replica.open('running', throws.at, [{ fail: 'no luck today' }]);
     await throws.replica.event('run.failed', throws.at);
 
@@ -27,7 +30,10 @@ describe('replicas whose sessions are ended by the server', () => {
     const cutOff = await cluster.anyAtGate('running', later(2));
     await whileRunIsLocked(cutOff.at, async () => {
       cutOff.replica.open('running', cutOff.at);
-      await eventually('its completion to be cut off', async () => (await endSessions(`state = 'active' and query like '%job_run_end_1%'`)) > 0);
+      await eventually(
+        'its completion to be cut off',
+        async () => (await endSessions(`state = 'active' and query like '%job_run_end_1%'`)) > 0,
+      );
       await endSessions('true');
     });
     await cutOff.replica.event('run.completed', cutOff.at);
@@ -36,16 +42,31 @@ describe('replicas whose sessions are ended by the server', () => {
     onTime.replica.open('running', onTime.at);
     await onTime.replica.event('run.completed', onTime.at);
     const runs = await Promise.all([0, 1, 2, 3].map((slot) => cluster.ledger.run(later(slot))));
-    expect(runs.map(({ status, attempt }) => [status, attempt])).toEqual([['failed', 1], ['done', 2], ['done', 1], ['done', 1]]);
+    expect(runs.map(({ status, attempt }) => [status, attempt])).toEqual([
+      ['failed', 1],
+      ['done', 2],
+      ['done', 1],
+      ['done', 1],
+    ]);
     expect(runs[3]!.startedAt!.getTime() - runs[3]!.fireTime.getTime()).toBeLessThan(SLACK_MS);
   });
 
   it('B34 G12 live on when all sessions are ended, again and again: no occurrence is lost, none has two effects', async () => {
-    const jobs = [{ name: 'job', cron: EVERY_SECOND, backoff: 200, maxAttempts: 10, steps: [{ receipt: 'a' }, { pauseMs: 100 }, { receipt: 'b' }] }];
+    const jobs = [
+      {
+        name: 'job',
+        cron: EVERY_SECOND,
+        backoff: 200,
+        maxAttempts: 10,
+        steps: [{ receipt: 'a' }, { pauseMs: 100 }, { receipt: 'b' }],
+      },
+    ];
     const replicas = await cluster.startAll(['one', 'two'], { jobs });
     const completion = (after: number) =>
       eventually('another run to be done', async () =>
-        (await cluster.ledger.runs('job')).find(({ fireTime, status }) => fireTime.getTime() > after && status === 'done'),
+        (await cluster.ledger.runs('job')).find(
+          ({ fireTime, status }) => fireTime.getTime() > after && status === 'done',
+        ),
       );
     let { fireTime } = await completion(0);
     const first = fireTime.getTime();
@@ -55,10 +76,16 @@ describe('replicas whose sessions are ended by the server', () => {
     }
     const last = fireTime.getTime();
 
-    const occurrences = await eventually('every occurrence to be done', async () => {
-      const rows = (await cluster.ledger.runs('job')).filter((run) => first <= run.fireTime.getTime() && run.fireTime.getTime() <= last);
-      return rows.every(({ status }) => status === 'done') && rows.length === (last - first) / 1_000 + 1 && rows;
-    }, { seen: () => cluster.ledger.runs('job') });
+    const occurrences = await eventually(
+      'every occurrence to be done',
+      async () => {
+        const rows = (await cluster.ledger.runs('job')).filter(
+          (run) => first <= run.fireTime.getTime() && run.fireTime.getTime() <= last,
+        );
+        return rows.every(({ status }) => status === 'done') && rows.length === (last - first) / 1_000 + 1 && rows;
+      },
+      { seen: () => cluster.ledger.runs('job') },
+    );
     for (const { fireTime } of occurrences) {
       expect((await cluster.ledger.effects('job', fireTime)).map(({ entity }) => entity)).toEqual(['a', 'b']);
     }
@@ -83,7 +110,10 @@ describe('replicas whose sessions are ended by the server', () => {
     await client.connect();
     try {
       await client.query('begin');
-      await client.query('select from job_runs where job_name = $1 and fire_time = $2 for update', [jobName, fireTime.toISOString()]);
+      await client.query('select from job_runs where job_name = $1 and fire_time = $2 for update', [
+        jobName,
+        fireTime.toISOString(),
+      ]);
       await work();
     } finally {
       await client.end();

@@ -22,7 +22,10 @@ describe('replicas that lose the database', () => {
   it('G12 a handler is told to stop when its lease can’t be renewed, before another replica starts', async () => {
     const cron = await everyTenSeconds(cluster.ledger);
     const job = (steps: Step[]): ReplicaJob[] => [{ name: 'job', cron, steps }];
-    const lonely = await cluster.start('lonely', { jobs: job([{ gate: 'running' }, { untilAborted: true }, { gate: 'aborted' }]), url: wire.url });
+    const lonely = await cluster.start('lonely', {
+      jobs: job([{ gate: 'running' }, { untilAborted: true }, { gate: 'aborted' }]),
+      url: wire.url,
+    });
     const at = await lonely.atGate('running');
     const heir = await cluster.start('heir', { jobs: job([{ receipt: 'a' }]) });
     lonely.open('running', at);
@@ -43,22 +46,30 @@ describe('replicas that lose the database', () => {
     expect(lonely.isAlive).toBe(true);
   });
 
-  it.each(['cut', 'silent'] as const)('G12 G5 all live through a database that is %s for longer than a lease, and catch up', async (how) => {
-    const replicas = await cluster.startAll(['one', 'two'], { jobs: [tick], url: wire.url });
-    const [before] = await done(0);
-    const outage = await cluster.ledger.now();
-    if (how === 'cut') wire.cut();
-    else wire.silence();
-    await eventually('the outage to be longer than a lease', async () => (await cluster.ledger.now()).getTime() > outage.getTime() + 1.5 * LEASE_MS);
-    wire.mend();
-    await caughtUp(before!.fireTime);
-    expect(replicas.map(({ isAlive }) => isAlive)).toEqual([true, true]);
-  });
+  it.each(['cut', 'silent'] as const)(
+    'G12 G5 all live through a database that is %s for longer than a lease, and catch up',
+    async (how) => {
+      const replicas = await cluster.startAll(['one', 'two'], { jobs: [tick], url: wire.url });
+      const [before] = await done(0);
+      const outage = await cluster.ledger.now();
+      if (how === 'cut') wire.cut();
+      else wire.silence();
+      await eventually(
+        'the outage to be longer than a lease',
+        async () => (await cluster.ledger.now()).getTime() > outage.getTime() + 1.5 * LEASE_MS,
+      );
+      wire.mend();
+      await caughtUp(before!.fireTime);
+      expect(replicas.map(({ isAlive }) => isAlive)).toEqual([true, true]);
+    },
+  );
 
   /** Runs whose fire time is after, done. At least one. */
   function done(after: number) {
     return eventually('a run to be done', async () => {
-      const runs = (await cluster.ledger.runs('tick')).filter(({ fireTime, status }) => fireTime.getTime() > after && status === 'done');
+      const runs = (await cluster.ledger.runs('tick')).filter(
+        ({ fireTime, status }) => fireTime.getTime() > after && status === 'done',
+      );
       return runs.length > 0 && runs;
     });
   }
@@ -68,10 +79,16 @@ describe('replicas that lose the database', () => {
     const [fresh] = await done((await cluster.ledger.now()).getTime());
     expect(fresh!.startedAt!.getTime() - fresh!.fireTime.getTime()).toBeLessThan(SLACK_MS);
     const seconds = (fresh!.fireTime.getTime() - from.getTime()) / 1_000 + 1;
-    const runs = await eventually('the missed seconds to be done', async () => {
-      const rows = (await cluster.ledger.runs('tick')).filter(({ fireTime }) => from <= fireTime && fireTime <= fresh!.fireTime);
-      return rows.length === seconds && rows.every(({ status }) => status === 'done') && rows;
-    }, { seen: () => cluster.ledger.runs('tick') });
+    const runs = await eventually(
+      'the missed seconds to be done',
+      async () => {
+        const rows = (await cluster.ledger.runs('tick')).filter(
+          ({ fireTime }) => from <= fireTime && fireTime <= fresh!.fireTime,
+        );
+        return rows.length === seconds && rows.every(({ status }) => status === 'done') && rows;
+      },
+      { seen: () => cluster.ledger.runs('tick') },
+    );
     for (const { fireTime } of runs) expect(await cluster.ledger.effects('tick', fireTime)).toHaveLength(1);
   }
 });

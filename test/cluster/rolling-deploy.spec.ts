@@ -2,7 +2,10 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Cluster, type ReplicaPlan } from './harness/cluster.js';
 import { eventually } from './harness/eventually.js';
 
-/** Every even second, and every odd one: a fire time says by which version it was made. With a receipt: a kill may hit between effect and end. */
+/**
+ * Every even second, and every odd one: a fire time says by which version it was made. With a receipt: a kill may hit
+ * between effect and end.
+ */
 const OLD: ReplicaPlan = { jobs: [{ name: 'job', cron: '*/2 * * * * *', steps: [{ receipt: 'job' }] }] };
 const NEW: ReplicaPlan = { jobs: [{ name: 'job', cron: '1-59/2 * * * * *', steps: [{ receipt: 'job' }] }] };
 
@@ -62,7 +65,9 @@ describe('a rolling deploy', () => {
     expect(new Set(effects.map(({ fireTime }) => fireTime.getTime())).size).toBe(effects.length);
     for (const [index, run] of runs.slice(1).entries()) {
       const step = (run.fireTime.getTime() - runs[index]!.fireTime.getTime()) / 1_000;
-      expect(step <= 2 || gaps.includes(run) || gaps.includes(runs[index]!) || changes(runs[index]!.fireTime, run.fireTime)).toBe(true);
+      expect(
+        step <= 2 || gaps.includes(run) || gaps.includes(runs[index]!) || changes(runs[index]!.fireTime, run.fireTime),
+      ).toBe(true);
     }
   });
 
@@ -75,7 +80,9 @@ describe('a rolling deploy', () => {
     expect(await goesOn()).toMatch(/^e+$/);
     await old.stop();
     await eventually('the new name', async () => (await cluster.ledger.effects('renamed')).length >= 3);
-    const effects = [...(await cluster.ledger.effects('job')), ...(await cluster.ledger.effects('renamed'))].map(({ fireTime }) => fireTime.getTime()).sort((a, b) => a - b);
+    const effects = [...(await cluster.ledger.effects('job')), ...(await cluster.ledger.effects('renamed'))]
+      .map(({ fireTime }) => fireTime.getTime())
+      .sort((a, b) => a - b);
     expect(new Set(effects).size).toBe(effects.length);
     // None is left out: what nobody ran between the two is caught up, or late.
     for (const [index, fireTime] of effects.slice(1).entries()) expect(fireTime - effects[index]!).toBe(2_000);

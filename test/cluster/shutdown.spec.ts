@@ -61,7 +61,10 @@ describe('a replica that is asked to end while its handler runs', () => {
     expect(run).toMatchObject({ status: 'done', attempt: 2, releases: 1, claimedBy: staying.instanceId });
     expect(run.earlierAttempts).toMatchObject([{ attempt: 1, claimedBy: leaving.instanceId, status: 'queued' }]);
     const effects = await cluster.ledger.effects('mailing', at.fireTime);
-    expect(effects.map(({ entity, replica }) => [entity, replica])).toEqual([['a', 'leaving'], ['b', 'staying']]);
+    expect(effects.map(({ entity, replica }) => [entity, replica])).toEqual([
+      ['a', 'leaving'],
+      ['b', 'staying'],
+    ]);
     expect(leaving.heard('run.released', at)).toHaveLength(1);
     expect(staying.heard('run.orphaned', at)).toEqual([]);
   });
@@ -72,11 +75,26 @@ describe('a replica that is asked to end while its handler runs', () => {
     // No poll comes in the time of a test: only a wake-up can do it.
     const scheduler = { shutdownTimeout: 200, pollInterval: '1h' };
     const leaving = await cluster.start('leaving', {
-      jobs: [{ ...job, steps: [{ receipt: 'a' }, { gate: 'running' }, { untilAborted: true }, { release: 'half of it' }, { gate: 'winding down' }, { receipt: 'late' }] }],
+      jobs: [
+        {
+          ...job,
+          steps: [
+            { receipt: 'a' },
+            { gate: 'running' },
+            { untilAborted: true },
+            { release: 'half of it' },
+            { gate: 'winding down' },
+            { receipt: 'late' },
+          ],
+        },
+      ],
       scheduler,
     });
     const at = await leaving.atGate('running');
-    const staying = await cluster.start('staying', { jobs: [{ ...job, steps: [{ receipt: 'a' }, { receipt: 'b' }, { gate: 'last' }] }], scheduler });
+    const staying = await cluster.start('staying', {
+      jobs: [{ ...job, steps: [{ receipt: 'a' }, { receipt: 'b' }, { gate: 'last' }] }],
+      scheduler,
+    });
     leaving.open('running', at);
 
     const ended = leaving.stop();
@@ -89,10 +107,15 @@ describe('a replica that is asked to end while its handler runs', () => {
 
     const run = await cluster.ledger.run(at);
     expect(run).toMatchObject({ status: 'done', attempt: 2, releases: 1, claimedBy: staying.instanceId });
-    expect(run.earlierAttempts).toMatchObject([{ attempt: 1, claimedBy: leaving.instanceId, status: 'queued', reason: 'released by its handler: half of it' }]);
+    expect(run.earlierAttempts).toMatchObject([
+      { attempt: 1, claimedBy: leaving.instanceId, status: 'queued', reason: 'released by its handler: half of it' },
+    ]);
     expect(await betweenItsAttempts(cluster, at)).toBeLessThan(1_000);
     const effects = await cluster.ledger.effects('mailing', at.fireTime);
-    expect(effects.map(({ entity, replica }) => [entity, replica])).toEqual([['a', 'leaving'], ['b', 'staying']]);
+    expect(effects.map(({ entity, replica }) => [entity, replica])).toEqual([
+      ['a', 'leaving'],
+      ['b', 'staying'],
+    ]);
     expect(leaving.heard('run.released', at)).toHaveLength(1);
     expect(leaving.heard('scheduler.stopped')).toMatchObject([{ abandoned: 0 }]);
   });
@@ -101,7 +124,10 @@ describe('a replica that is asked to end while its handler runs', () => {
     const cron = await everyTenSeconds(cluster.ledger);
     const job = { name: 'mailing', cron, overlap: 'forbid', lease: '10m' } as const;
     const scheduler = { shutdownTimeout: 200, pollInterval: '1h' };
-    const leaving = await cluster.start('leaving', { jobs: [{ ...job, steps: [{ gate: 'running' }, { untilAborted: true }] }], scheduler });
+    const leaving = await cluster.start('leaving', {
+      jobs: [{ ...job, steps: [{ gate: 'running' }, { untilAborted: true }] }],
+      scheduler,
+    });
     const at = await leaving.atGate('running');
     const staying = await cluster.start('staying', { jobs: [{ ...job, steps: [] }], scheduler });
     leaving.open('running', at);
@@ -120,7 +146,8 @@ describe('a rolling restart', () => {
   it('of three replicas across twenty occurrences misses none and repeats none', async () => {
     const plan: ReplicaPlan = { jobs: [{ name: 'job', cron: '* * * * * *', steps: [{ effect: 'job' }] }] };
     const running = await cluster.startAll(['one', 'two', 'three'], plan);
-    const done = async (count: number) => eventually(`${count} occurrences`, async () => (await cluster.ledger.effects('job')).length >= count);
+    const done = async (count: number) =>
+      eventually(`${count} occurrences`, async () => (await cluster.ledger.effects('job')).length >= count);
     for (let restart = 1; restart <= 6; restart++) {
       await done(3 * restart);
       expect(await running.shift()!.stop()).toEqual({ code: 0, signal: null });

@@ -33,7 +33,11 @@ describeWithFakedClocks('replicas whose clocks are wrong', () => {
 
   /** One job that all have, and one that this replica alone has: it can leave nothing of it to the others. */
   function jobsOf(name: string): ReplicaJob[] {
-    return ['shared', `own-${name}`].map((job) => ({ name: job, cron: EVERY_SECOND, steps: [{ pauseMs: 50 }, { effect: 'done' }] }));
+    return ['shared', `own-${name}`].map((job) => ({
+      name: job,
+      cron: EVERY_SECOND,
+      steps: [{ pauseMs: 50 }, { effect: 'done' }],
+    }));
   }
 
   function start(name: string, clock: FakedClock): Promise<Replica> {
@@ -48,35 +52,45 @@ describeWithFakedClocks('replicas whose clocks are wrong', () => {
     expect(runs.filter(({ status, attempt }) => status !== 'done' || attempt !== 1)).toEqual([]);
     const effects = await cluster.ledger.effects(jobName);
     expect(effects.filter(({ at, fireTime }) => at < fireTime)).toEqual([]);
-    for (const run of runs) expect(effects.filter((effect) => effect.fireTime.getTime() === run.fireTime.getTime())).toHaveLength(1);
+    for (const run of runs)
+      expect(effects.filter((effect) => effect.fireTime.getTime() === run.fireTime.getTime())).toHaveLength(1);
   }
 
   /** The skew was told once, and is about this much. */
   async function toldOf(replica: Replica, skewMs: number): Promise<void> {
     const about = ({ skewMs: told }: { skewMs: number }) => Math.abs(told - skewMs) < SLACK_MS;
-    await eventually(`${replica.name} to be told of ${skewMs} ms`, async () => replica.heard('clock.skewed').some(about), {
-      seen: async () => replica.heard('clock.skewed'),
-    });
+    await eventually(
+      `${replica.name} to be told of ${skewMs} ms`,
+      async () => replica.heard('clock.skewed').some(about),
+      {
+        seen: async () => replica.heard('clock.skewed'),
+      },
+    );
     expect(replica.heard('clock.skewed').filter(about)).toHaveLength(1);
   }
 
   it.each([
     ['G10 five minutes behind, right, and five minutes ahead', { behind: -5 * MINUTE, right: 0, ahead: 5 * MINUTE }, 3],
     ['B05 G10 four seconds behind, beside one that is right', { behind: -4_000, right: 0 }, 6],
-  ] as const)('%s: run every occurrence once, none early, and each one that is wrong is told', async (_, offsets, seconds) => {
-    const replicas = await Promise.all(Object.entries(offsets).map(([name, offsetMs]) => start(name, clockOf(offsetMs))));
-    const up = await cluster.ledger.now();
-    // The one that is behind comes to the same seconds by its own clock, after the others have done them.
-    await secondsDone(cluster, 'shared', seconds, up);
-    for (const job of ['shared', ...replicas.map(({ name }) => `own-${name}`)]) await allRunOnce(job);
+  ] as const)(
+    '%s: run every occurrence once, none early, and each one that is wrong is told',
+    async (_, offsets, seconds) => {
+      const replicas = await Promise.all(
+        Object.entries(offsets).map(([name, offsetMs]) => start(name, clockOf(offsetMs))),
+      );
+      const up = await cluster.ledger.now();
+      // The one that is behind comes to the same seconds by its own clock, after the others have done them.
+      await secondsDone(cluster, 'shared', seconds, up);
+      for (const job of ['shared', ...replicas.map(({ name }) => `own-${name}`)]) await allRunOnce(job);
 
-    for (const replica of replicas) {
-      const offsetMs = offsets[replica.name as keyof typeof offsets];
-      if (offsetMs === 0) expect(replica.heard('clock.skewed')).toEqual([]);
-      else await toldOf(replica, offsetMs);
-      expect(replica.heard('clock.agrees')).toEqual([]);
-    }
-  });
+      for (const replica of replicas) {
+        const offsetMs = offsets[replica.name as keyof typeof offsets];
+        if (offsetMs === 0) expect(replica.heard('clock.skewed')).toEqual([]);
+        else await toldOf(replica, offsetMs);
+        expect(replica.heard('clock.agrees')).toEqual([]);
+      }
+    },
+  );
 
   it('G10 one whose clock jumps an hour ahead, an hour behind and right again, goes on as if nothing had happened', async () => {
     const clock = clockOf(0);
@@ -104,7 +118,9 @@ describeWithFakedClocks('replicas whose clocks are wrong', () => {
     const owned = await Promise.all(names.map((heir) => owner.atGate('running', { jobName: `for-${heir}` })));
     // Each heir knows one job alone, and none takes over for the other.
     const started = await Promise.all(
-      names.map((heir) => cluster.start(heir, { jobs: [job(heir, [{ effect: 'done' }])], env: clockOf(heirs[heir]).env })),
+      names.map((heir) =>
+        cluster.start(heir, { jobs: [job(heir, [{ effect: 'done' }])], env: clockOf(heirs[heir]).env }),
+      ),
     );
     await owner.kill();
     const leases = await Promise.all(owned.map((at) => cluster.ledger.run(at)));

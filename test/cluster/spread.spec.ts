@@ -13,7 +13,11 @@ describe('many jobs that are due at one instant', () => {
 
   it('are shared by three equal replicas: none takes more than half', async () => {
     const cron = await everyTenSeconds(cluster.ledger, 8);
-    const jobs: ReplicaJob[] = Array.from({ length: COUNT }, (_, index) => ({ name: `job-${index}`, cron, steps: [{ pauseMs: 20 }] }));
+    const jobs: ReplicaJob[] = Array.from({ length: COUNT }, (_, index) => ({
+      name: `job-${index}`,
+      cron,
+      steps: [{ pauseMs: 20 }],
+    }));
     await cluster.startAll(['a', 'b', 'c'], { jobs, scheduler: { defaults: { lease: '30s' } } });
     const shares = await eventually('one instant to be done whole', async () => {
       const rows = await cluster.database.query<{ claimed_by: string; claimed: number }>(

@@ -16,7 +16,14 @@ describe('the only replica, suspended with nothing in hand and resumed', () => {
   it('G9 treats the time in between as missed: each job by its policy, every second decided once, and then goes on', async () => {
     const policies = ['skip', 'once', 'all'] as const;
     const replica = await cluster.start('sleeper', {
-      jobs: policies.map((missed) => ({ name: missed, cron: EVERY_SECOND, missed, maxCatchUp: MOST, lateAfter: LATE_AFTER_MS, steps: [{ effect: 'done' }] })),
+      jobs: policies.map((missed) => ({
+        name: missed,
+        cron: EVERY_SECOND,
+        missed,
+        maxCatchUp: MOST,
+        lateAfter: LATE_AFTER_MS,
+        steps: [{ effect: 'done' }],
+      })),
       // What is cut off by the freeze is nobody else's.
       scheduler: { defaults: { lease: '1m' } },
     });
@@ -24,7 +31,10 @@ describe('the only replica, suspended with nothing in hand and resumed', () => {
 
     replica.freeze();
     const frozenAt = await cluster.ledger.now();
-    await eventually('the freeze to last', async () => (await cluster.ledger.now()).getTime() - frozenAt.getTime() > FROZEN_MS);
+    await eventually(
+      'the freeze to last',
+      async () => (await cluster.ledger.now()).getTime() - frozenAt.getTime() > FROZEN_MS,
+    );
     const thawedAt = await cluster.ledger.now();
     replica.thaw();
 
@@ -35,11 +45,19 @@ describe('the only replica, suspended with nothing in hand and resumed', () => {
       const { fireTime } = await secondsDone(cluster, job, 2, thawedAt);
       expect(await judgeSeconds(cluster, job, fireTime)).toEqual(NOTHING_WRONG);
     }
-    const catchUps = async (job: string) => (await cluster.ledger.runs(job)).filter((run) => run.trigger === 'catch-up' && run.fireTime > frozenAt);
-    await eventually('what was caught up to be done', async () => (await Promise.all(policies.map(catchUps))).flat().every(({ status }) => status !== 'queued' && status !== 'running'));
+    const catchUps = async (job: string) =>
+      (await cluster.ledger.runs(job)).filter((run) => run.trigger === 'catch-up' && run.fireTime > frozenAt);
+    await eventually('what was caught up to be done', async () =>
+      (await Promise.all(policies.map(catchUps)))
+        .flat()
+        .every(({ status }) => status !== 'queued' && status !== 'running'),
+    );
 
     expect((await cluster.ledger.effects('skip')).filter(missed)).toEqual([]);
-    for (const [job, most] of [['once', 1], ['all', MOST]] as const) {
+    for (const [job, most] of [
+      ['once', 1],
+      ['all', MOST],
+    ] as const) {
       // A machine that is busy when it resumes may have missed a second more: the newest are those that are run.
       const caughtUp = (await catchUps(job)).filter(({ status }) => status === 'done');
       expect(caughtUp.length).toBeGreaterThanOrEqual(most);

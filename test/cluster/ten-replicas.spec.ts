@@ -20,10 +20,23 @@ describe('ten replicas', () => {
 
   beforeAll(async () => {
     cluster = await Cluster.create({ schema: SCHEMA });
-    const raced: ReplicaJob[] = RACED.map((name) => ({ name, cron: EVERY_SECOND, overlap: 'allow', steps: [{ effect: name }] }));
-    const batched: ReplicaJob[] = BATCHED.map((name) => ({ name, cron: '*/3 * * * * *', overlap: 'forbid', steps: [] }));
+    const raced: ReplicaJob[] = RACED.map((name) => ({
+      name,
+      cron: EVERY_SECOND,
+      overlap: 'allow',
+      steps: [{ effect: name }],
+    }));
+    const batched: ReplicaJob[] = BATCHED.map((name) => ({
+      name,
+      cron: '*/3 * * * * *',
+      overlap: 'forbid',
+      steps: [],
+    }));
     // Nothing is taken over here, however busy the machine is.
-    replicas = await cluster.startAll(NAMES, { jobs: [...raced, ...batched], scheduler: { defaults: { lease: '30s' } } });
+    replicas = await cluster.startAll(NAMES, {
+      jobs: [...raced, ...batched],
+      scheduler: { defaults: { lease: '30s' } },
+    });
     waits = new LockWaits(cluster.database);
   });
   afterAll(async () => {
@@ -34,7 +47,9 @@ describe('ten replicas', () => {
   it('come up together on an empty database: the tables are made once, and one row for each job', async () => {
     const { database } = cluster;
     expect(replicas.filter(({ isAlive }) => isAlive)).toHaveLength(10);
-    const migrations = await database.query<{ name: string }>(`select name from "${SCHEMA}".distributed_cron_migrations`);
+    const migrations = await database.query<{ name: string }>(
+      `select name from "${SCHEMA}".distributed_cron_migrations`,
+    );
     expect(new Set(migrations.map(({ name }) => name)).size).toBe(migrations.length);
     const jobs = await database.query<{ name: string }>(`select name from "${SCHEMA}".job_schedule order by name`);
     expect(jobs.map(({ name }) => name)).toEqual([...RACED, ...BATCHED].sort());
@@ -62,7 +77,14 @@ describe('ten replicas', () => {
       return row!.done >= RACED.length * SECONDS;
     });
 
-    const runs = await cluster.database.query<{ job_name: string; fire_time: Date; status: string; attempt: number; claimed_by: string; early: boolean }>(
+    const runs = await cluster.database.query<{
+      job_name: string;
+      fire_time: Date;
+      status: string;
+      attempt: number;
+      claimed_by: string;
+      early: boolean;
+    }>(
       `select job_name, fire_time, status, attempt, claimed_by, started_at < fire_time as early from "${SCHEMA}".job_runs where ${inWindow}`,
       window,
     );
@@ -91,13 +113,15 @@ describe('ten replicas', () => {
 
   it('G1 losers write nothing: as many rows were inserted as there are', async () => {
     // A session reports what it did when it ends, at the latest.
-    expect(await Promise.all(replicas.map((replica) => replica.stop()))).toEqual(NAMES.map(() => ({ code: 0, signal: null })));
-    const [rows] = await cluster.database.query<{ count: number }>(`select count(*)::integer as count from "${SCHEMA}".job_runs`);
-    await eventually(
-      'the statistics of all sessions',
-      async () => (await insertedRows()) >= rows!.count,
-      { seen: async () => ({ rows, inserted: await insertedRows() }) },
+    expect(await Promise.all(replicas.map((replica) => replica.stop()))).toEqual(
+      NAMES.map(() => ({ code: 0, signal: null })),
     );
+    const [rows] = await cluster.database.query<{ count: number }>(
+      `select count(*)::integer as count from "${SCHEMA}".job_runs`,
+    );
+    await eventually('the statistics of all sessions', async () => (await insertedRows()) >= rows!.count, {
+      seen: async () => ({ rows, inserted: await insertedRows() }),
+    });
     expect(await insertedRows()).toBe(rows!.count);
     expect(await cluster.ledger.deadlocks()).toBe(0);
   });

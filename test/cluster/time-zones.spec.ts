@@ -6,7 +6,9 @@ describe('replicas on hosts in different time zones, with a server in a third', 
   let cluster: Cluster;
   beforeEach(async () => {
     cluster = await Cluster.create();
-    await cluster.database.query(`do $$ begin execute format('alter database %I set timezone = %L', current_database(), 'America/St_Johns'); end $$`);
+    await cluster.database.query(
+      `do $$ begin execute format('alter database %I set timezone = %L', current_database(), 'America/St_Johns'); end $$`,
+    );
   });
   afterEach(() => cluster.end());
 
@@ -14,10 +16,19 @@ describe('replicas on hosts in different time zones, with a server in a third', 
     const cron = await everyTenSeconds(cluster.ledger);
     const tick = { name: 'tick', cron: EVERY_SECOND, timeZone: 'Asia/Kolkata', steps: [{ effect: 'tick' }] };
     const long = { name: 'long', cron, timeZone: 'Europe/Berlin' };
-    const west = await cluster.start('west', { jobs: [tick, { ...long, steps: [{ gate: 'running' }] }], env: { TZ: 'UTC', PGTZ: 'America/Adak' } });
+    const west = await cluster.start('west', {
+      jobs: [tick, { ...long, steps: [{ gate: 'running' }] }],
+      env: { TZ: 'UTC', PGTZ: 'America/Adak' },
+    });
     const at = await west.atGate('running');
-    const east = await cluster.start('east', { jobs: [tick, { ...long, steps: [{ effect: 'long' }] }], env: { TZ: 'Pacific/Auckland' } });
-    await Promise.any([west.event('run.completed', { jobName: 'tick' }), east.event('run.completed', { jobName: 'tick' })]);
+    const east = await cluster.start('east', {
+      jobs: [tick, { ...long, steps: [{ effect: 'long' }] }],
+      env: { TZ: 'Pacific/Auckland' },
+    });
+    await Promise.any([
+      west.event('run.completed', { jobName: 'tick' }),
+      east.event('run.completed', { jobName: 'tick' }),
+    ]);
 
     await west.kill();
     const abandoned = await cluster.ledger.run(at);

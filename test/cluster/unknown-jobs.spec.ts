@@ -18,7 +18,12 @@ describe('a job that not all replicas know', () => {
   });
 
   it('B28 and in the end none: no more of it comes, its last run is closed and offered to nobody, and it is shown as what it is', async () => {
-    const dropped: ReplicaJob = { name: 'dropped', cron: EVERY_SECOND, overlap: 'forbid', steps: [{ gate: 'running' }] };
+    const dropped: ReplicaJob = {
+      name: 'dropped',
+      cron: EVERY_SECOND,
+      overlap: 'forbid',
+      steps: [{ gate: 'running' }],
+    };
     const old = await cluster.start('old', { jobs: [KEPT, dropped] });
     const next = await cluster.start('next', { jobs: [KEPT] });
     const at = await old.atGate('running');
@@ -26,14 +31,22 @@ describe('a job that not all replicas know', () => {
     await old.kill();
     const gone = await cluster.ledger.now();
 
-    const closed = await eventually('its run to be closed', async () => {
-      const run = await cluster.ledger.run(at);
-      return run.status === 'orphaned' && run;
-    }, { withinMs: 60_000, seen: () => cluster.ledger.run(at) });
+    const closed = await eventually(
+      'its run to be closed',
+      async () => {
+        const run = await cluster.ledger.run(at);
+        return run.status === 'orphaned' && run;
+      },
+      { withinMs: 60_000, seen: () => cluster.ledger.run(at) },
+    );
     expect(closed.reason).toBe(`the lease of ${old.instanceId} ran out, and no live instance knows the job`);
     await next.event('run.orphaned', at);
     const asking = await startApp(cluster.database, {}, { enabled: false });
-    expect((await asking.get(Inventory).inventory()).find(({ name }) => name === 'dropped')).toMatchObject({ state: 'unregistered', nextFireTime: null, waiting: 1 });
+    expect((await asking.get(Inventory).inventory()).find(({ name }) => name === 'dropped')).toMatchObject({
+      state: 'unregistered',
+      nextFireTime: null,
+      waiting: 1,
+    });
 
     await secondsDone(cluster, 'kept', 3, gone);
     expect((await cluster.ledger.runs('dropped')).filter(({ fireTime }) => fireTime > gone)).toEqual([]);
@@ -50,7 +63,10 @@ describe('a job that not all replicas know', () => {
     const one = await cluster.start('one', { jobs: [job('ours'), job('before')] });
     await secondsDone(cluster, 'before', 1);
     await one.stop();
-    const apps = await Promise.all([cluster.start('ours', { jobs: [job('ours'), job('after')] }), cluster.start('theirs', { jobs: [job('theirs')] })]);
+    const apps = await Promise.all([
+      cluster.start('ours', { jobs: [job('ours'), job('after')] }),
+      cluster.start('theirs', { jobs: [job('theirs')] }),
+    ]);
     await cluster.database.query(
       `insert into job_runs (job_name, fire_time, status, trigger, next_attempt_at) values ('ghost', date_trunc('second', now() - interval '1 minute'), 'queued', 'schedule', now())`,
     );

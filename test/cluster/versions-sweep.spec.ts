@@ -17,12 +17,16 @@ const job = (cron: string, name = 'job', previously?: string[]): ReplicaPlan => 
 const MODES: Record<string, ReplicaPlan[]> = {
   expressions: [job('*/2 * * * * *'), job('1-59/2 * * * * *'), job('*/3 * * * * *')],
   /** The event loop is blocked for longer than the shortest presence lasts. */
-  blocked: [job('*/2 * * * * *'), { jobs: [{ ...job('1-59/4 * * * * *').jobs[0]!, steps: [{ effect: 'x' }, { blockMs: 2_500 }] }] }],
+  blocked: [
+    job('*/2 * * * * *'),
+    { jobs: [{ ...job('1-59/4 * * * * *').jobs[0]!, steps: [{ effect: 'x' }, { blockMs: 2_500 }] }] },
+  ],
   names: [job('* * * * * *', 'a'), job('* * * * * *', 'b', ['a']), job('* * * * * *', 'c', ['b', 'a'])],
 };
 
 /**
- * Replicas of several versions start, stop, are killed, frozen, thawed and cut off the database in random order. What is
+ * Replicas of several versions start, stop, are killed, frozen, thawed and cut off the database in random order. What
+ * is
  * judged is in the database: every change of schedules is noted by a trigger, with who was alive then.
  */
 describe('a sweep of versions', () => {
@@ -33,12 +37,15 @@ describe('a sweep of versions', () => {
   afterEach(() => cluster.end());
 
   async function goesOn(): Promise<void> {
-    const count = async () => Number((await cluster.database.query<{ count: string }>('select count(*) from effects'))[0]!.count);
+    const count = async () =>
+      Number((await cluster.database.query<{ count: string }>('select count(*) from effects'))[0]!.count);
     const before = await count();
     await eventually('more effects', async () => (await count()) > before + 1, { withinMs: 60_000 });
   }
 
-  const rounds = Array.from({ length: ROUNDS }, (_, index) => SEED + index).flatMap((seed) => Object.keys(MODES).map((mode) => [mode, seed] as const));
+  const rounds = Array.from({ length: ROUNDS }, (_, index) => SEED + index).flatMap((seed) =>
+    Object.keys(MODES).map((mode) => [mode, seed] as const),
+  );
   it.each(rounds)('%s, seed %i', async (mode, seed) => {
     const random = randomFrom(seed * 7_919 + mode.length);
     const plans = MODES[mode]!;
@@ -50,7 +57,10 @@ describe('a sweep of versions', () => {
       const poll = pick([200, 400, 900]);
       const name = `v${version}-${++started}`;
       log.push(`start ${name} poll ${poll}`);
-      live.push({ replica: await cluster.start(name, { ...plans[version]!, scheduler: { pollInterval: poll } }), frozen: false });
+      live.push({
+        replica: await cluster.start(name, { ...plans[version]!, scheduler: { pollInterval: poll } }),
+        frozen: false,
+      });
     };
     await start(0);
     await cluster.database.query(`
@@ -78,7 +88,10 @@ describe('a sweep of versions', () => {
         const victim = pick(awake);
         live.splice(live.indexOf(victim), 1);
         log.push(`stop ${victim.replica.name}`);
-        await Promise.race([victim.replica.stop(), pause(15_000, undefined, { ref: false }).then(() => victim.replica.kill())]);
+        await Promise.race([
+          victim.replica.stop(),
+          pause(15_000, undefined, { ref: false }).then(() => victim.replica.kill()),
+        ]);
       } else if (dice < 0.75 && awake.length > 0) {
         const victim = pick(awake);
         victim.frozen = true;
@@ -93,7 +106,11 @@ describe('a sweep of versions', () => {
         }
       } else {
         log.push('cut');
-        await cluster.database.query(`select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() and random() < 0.7`).catch(() => undefined);
+        await cluster.database
+          .query(
+            `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() and random() < 0.7`,
+          )
+          .catch(() => undefined);
       }
       await pause(random() < 0.3 ? 3_000 * random() : 800 * random());
     }
@@ -105,34 +122,67 @@ describe('a sweep of versions', () => {
     await Promise.all(live.map(({ replica }) => replica.stop()));
     const problems: string[] = [];
     if ((await cluster.ledger.deadlocks()) > 0) problems.push('deadlocks');
-    const doubled = await cluster.database.query(`select fire_time, count(*), array_agg(job || ' ' || replica || ' ' || attempt) from effects group by fire_time, attempt having count(*) > 1`);
+    const doubled = await cluster.database.query(
+      `select fire_time, count(*), array_agg(job || ' ' || replica || ' ' || attempt) from effects group by fire_time, attempt having count(*) > 1`,
+    );
     if (doubled.length > 0) problems.push(`doubled ${JSON.stringify(doubled)}`);
-    const audit = await cluster.database.query<{ at: Date; name: string; cron: string; yields_to: string | null; effective_from: Date; decided_until: Date; was: string | null; still_declared: boolean | null }>('select * from audit order by at');
+    const audit = await cluster.database.query<{
+      at: Date;
+      name: string;
+      cron: string;
+      yields_to: string | null;
+      effective_from: Date;
+      decided_until: Date;
+      was: string | null;
+      still_declared: boolean | null;
+    }>('select * from audit order by at');
     const early = audit.filter(({ still_declared }) => still_declared);
     if (early.length > 0) problems.push(`taken over from a live one ${JSON.stringify(early)}`);
-    const runs = await cluster.database.query<{ job_name: string; fire_time: Date; gap_from: Date | null; status: string; reason: string | null; trigger: string }>('select * from job_runs order by fire_time');
-    const schedules = await cluster.database.query<{ name: string; decided_until: Date; yields_to: string | null }>('select * from job_schedule');
+    const runs = await cluster.database.query<{
+      job_name: string;
+      fire_time: Date;
+      gap_from: Date | null;
+      status: string;
+      reason: string | null;
+      trigger: string;
+    }>('select * from job_runs order by fire_time');
+    const schedules = await cluster.database.query<{ name: string; decided_until: Date; yields_to: string | null }>(
+      'select * from job_schedule',
+    );
     const holders = schedules.filter(({ yields_to }) => yields_to === null);
     if (holders.length !== 1) problems.push(`holders ${JSON.stringify(schedules)}`);
     const end = holders[0]!.decided_until;
-    const covered = (at: number) => runs.filter(({ fire_time, gap_from, reason }) => !reason?.startsWith('decided as') && (gap_from ?? fire_time).getTime() <= at && at <= fire_time.getTime());
+    const covered = (at: number) =>
+      runs.filter(
+        ({ fire_time, gap_from, reason }) =>
+          !reason?.startsWith('decided as') && (gap_from ?? fire_time).getTime() <= at && at <= fire_time.getTime(),
+      );
     if (mode === 'names') {
       for (const at of fireTimesBetween('* * * * * *', { timeZone: 'UTC', from: audit[0]!.effective_from, to: end })) {
         const decisions = covered(at.getTime());
-        if (decisions.length !== 1) problems.push(`${at.toISOString()} has ${decisions.length} decisions ${JSON.stringify(decisions)}`);
+        if (decisions.length !== 1)
+          problems.push(`${at.toISOString()} has ${decisions.length} decisions ${JSON.stringify(decisions)}`);
       }
     } else {
-      const spans = audit.map(({ cron, effective_from: from }, index) => ({ cron, from, to: audit[index + 1]?.effective_from ?? end }));
+      const spans = audit.map(({ cron, effective_from: from }, index) => ({
+        cron,
+        from,
+        to: audit[index + 1]?.effective_from ?? end,
+      }));
       for (const { cron, from, to } of spans) {
-        for (const at of fireTimesBetween(cron, { timeZone: 'UTC', from, to })) if (covered(at.getTime()).length !== 1) problems.push(`${at.toISOString()} of ${cron} has ${covered(at.getTime()).length}`);
+        for (const at of fireTimesBetween(cron, { timeZone: 'UTC', from, to }))
+          if (covered(at.getTime()).length !== 1)
+            problems.push(`${at.toISOString()} of ${cron} has ${covered(at.getTime()).length}`);
       }
       for (const { fire_time: at, gap_from } of runs) {
         if (gap_from) continue;
         const span = spans.find(({ from, to }) => from < at && at <= to) ?? spans.at(-1)!;
-        if (fireTimesBetween(span.cron, { timeZone: 'UTC', from: new Date(at.getTime() - 1), to: at }).length === 0) problems.push(`${at.toISOString()} is not of ${span.cron}`);
+        if (fireTimesBetween(span.cron, { timeZone: 'UTC', from: new Date(at.getTime() - 1), to: at }).length === 0)
+          problems.push(`${at.toISOString()} is not of ${span.cron}`);
       }
     }
-    if (problems.length > 0) throw new Error([...problems.slice(0, 12), JSON.stringify(audit, null, 1), log.join('; ')].join('\n'));
+    if (problems.length > 0)
+      throw new Error([...problems.slice(0, 12), JSON.stringify(audit, null, 1), log.join('; ')].join('\n'));
     expect(problems).toEqual([]);
   });
 });

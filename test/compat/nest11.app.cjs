@@ -8,7 +8,12 @@ const { firstValueFrom, map, scan, filter } = require('rxjs');
 const { DataSource, EntitySchema } = require('typeorm');
 const { schedulerMigrations } = require('nestjs-distributed-cron/migrations');
 const { DistributedCronTriggerModule } = require('nestjs-distributed-cron/trigger');
-const { DistributedCron, DistributedSchedulerModule, ReceiptService, SchedulerEvents } = require('nestjs-distributed-cron');
+const {
+  DistributedCron,
+  DistributedSchedulerModule,
+  ReceiptService,
+  SchedulerEvents,
+} = require('nestjs-distributed-cron');
 
 const OCCURRENCES = 3;
 const story = [];
@@ -92,7 +97,11 @@ async function deliveries(url) {
   const fireTime = new Date(Math.ceil(Date.now() / 1000) * 1000).toISOString();
   const post = async (token) => {
     const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
-    const answer = await fetch(`${url}/cron/export?wait=20s`, { method: 'POST', headers, body: JSON.stringify({ fireTime, data: 'by a clock outside' }) });
+    const answer = await fetch(`${url}/cron/export?wait=20s`, {
+      method: 'POST',
+      headers,
+      body: JSON.stringify({ fireTime, data: 'by a clock outside' }),
+    });
     const { status, duplicate } = await answer.json();
     return [answer.status, status, duplicate];
   };
@@ -102,21 +111,47 @@ async function deliveries(url) {
 class Root {}
 
 async function main() {
-  const dataSource = await new DataSource({ type: 'postgres', url: process.env.DATABASE_URL, entities: [Invoice], synchronize: true }).initialize();
-  const scheduler = DistributedSchedulerModule.forRootAsync({ useFactory: () => ({ dataSource, migrate: true, logging: false }) });
-  Module({ imports: [scheduler, DistributedCronTriggerModule.forRoot({ token: TOKEN }), ...features], providers: [Invoices, Scoped, Slow, Connection, Export] })(Root);
+  const dataSource = await new DataSource({
+    type: 'postgres',
+    url: process.env.DATABASE_URL,
+    entities: [Invoice],
+    synchronize: true,
+  }).initialize();
+  const scheduler = DistributedSchedulerModule.forRootAsync({
+    useFactory: () => ({ dataSource, migrate: true, logging: false }),
+  });
+  Module({
+    imports: [scheduler, DistributedCronTriggerModule.forRoot({ token: TOKEN }), ...features],
+    providers: [Invoices, Scoped, Slow, Connection, Export],
+  })(Root);
   const app = await NestFactory.create(Root, { logger: ['error', 'warn'], abortOnError: false });
   await app.listen(0, '127.0.0.1');
   const events = app.get(SchedulerEvents);
-  await Promise.all(['invoices', 'scoped', 'customers', 'suppliers'].map((job) => firstValueFrom(completions(events, job))));
+  await Promise.all(
+    ['invoices', 'scoped', 'customers', 'suppliers'].map((job) => firstValueFrom(completions(events, job))),
+  );
   const delivered = await deliveries(await app.getUrl());
   await firstValueFrom(events.of('run.started').pipe(filter(({ jobName }) => jobName === 'slow')));
   await app.close();
-  const receipts = await dataSource.query('select count(*)::int as receipts, (select count(*)::int from invoice) as invoices from receipts');
+  const receipts = await dataSource.query(
+    'select count(*)::int as receipts, (select count(*)::int from invoice) as invoices from receipts',
+  );
   const runs = await dataSource.query('select distinct status from job_runs order by 1');
   await dataSource.destroy();
-  const versions = ['@nestjs/core', 'typeorm'].map((name) => JSON.parse(readFileSync(join(__dirname, 'node_modules', name, 'package.json'), 'utf8')).version);
-  console.log(JSON.stringify({ versions, migrations: schedulerMigrations.length, ...receipts[0], statuses: runs.map(({ status }) => status), end: story.slice(-3), received, delivered }));
+  const versions = ['@nestjs/core', 'typeorm'].map(
+    (name) => JSON.parse(readFileSync(join(__dirname, 'node_modules', name, 'package.json'), 'utf8')).version,
+  );
+  console.log(
+    JSON.stringify({
+      versions,
+      migrations: schedulerMigrations.length,
+      ...receipts[0],
+      statuses: runs.map(({ status }) => status),
+      end: story.slice(-3),
+      received,
+      delivered,
+    }),
+  );
 }
 
 function completions(events, job) {

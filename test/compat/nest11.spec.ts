@@ -8,7 +8,8 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 
 const run = promisify(execFile);
-const npm = (args: string[], cwd: string, timeout: number) => run('npm', [...args, '--no-audit', '--no-fund', '--loglevel=error'], { cwd, timeout });
+const npm = (args: string[], cwd: string, timeout: number) =>
+  run('npm', [...args, '--no-audit', '--no-fund', '--loglevel=error'], { cwd, timeout });
 
 const project = fileURLToPath(new URL('../..', import.meta.url));
 const DEPENDENCIES = {
@@ -54,7 +55,11 @@ describe('the packed library', () => {
   maybe(
     'runs in a CommonJS application on NestJS 11 and TypeORM 0.3, and lets it end',
     async () => {
-      const { stdout } = await npm(['pack', '--ignore-scripts', '--json', '--pack-destination', folder], project, 20_000);
+      const { stdout } = await npm(
+        ['pack', '--ignore-scripts', '--json', '--pack-destination', folder],
+        project,
+        20_000,
+      );
       const [{ filename }] = JSON.parse(stdout) as [{ filename: string }];
       const dependencies = { ...DEPENDENCIES, 'nestjs-distributed-cron': `file:./${filename}` };
       writeFileSync(join(folder, 'package.json'), JSON.stringify({ name: 'nest11-app', private: true, dependencies }));
@@ -70,7 +75,11 @@ describe('the packed library', () => {
       expect(said.statuses).toEqual(['done']);
       expect(said.end).toEqual(['begin', 'end', 'connection closed']);
       expect(said.received).toEqual({ customers: 'a tenant', suppliers: 'suppliers', export: 'by a clock outside' });
-      expect(said.delivered).toEqual([[401, null, null], [200, 'done', false], [200, 'done', true]]);
+      expect(said.delivered).toEqual([
+        [401, null, null],
+        [200, 'done', false],
+        [200, 'done', true],
+      ]);
       expect(app.stderr).toBe('');
     },
     150_000,

@@ -8,10 +8,17 @@ const made = (name: string) => ({ definition: aJob(name, '0 4 * * *'), handler }
 let known: KnownJobs;
 beforeEach(() => {
   known = new KnownJobs();
-  known.declare({ jobs: [{ definition: aJob('job', '0 3 * * *', { previously: ['old'] }), handler }], handlers: new Map() });
+  known.declare({
+    jobs: [{ definition: aJob('job', '0 3 * * *', { previously: ['old'] }), handler }],
+    handlers: new Map(),
+  });
 });
 
-const names = () => known.runnable().map(({ definition }) => definition.name).sort();
+const names = () =>
+  known
+    .runnable()
+    .map(({ definition }) => definition.name)
+    .sort();
 
 describe('the jobs an instance knows', () => {
   it('are run under their former names, too, and listed under their own', () => {

@@ -12,12 +12,19 @@ beforeAll(async () => {
 });
 afterAll(() => stores.close());
 
-const stepOf = async (state: string, policy: InDoubtPolicy) => (await stores.test.query<{ step: string }>('select receipt_call_step_1($1, true, $2) as step', [state, policy]))[0]!.step;
+const stepOf = async (state: string, policy: InDoubtPolicy) =>
+  (await stores.test.query<{ step: string }>('select receipt_call_step_1($1, true, $2) as step', [state, policy]))[0]!
+    .step;
 
 describe('docs/effects.md', () => {
   it('says what an attempt does about a receipt that is there', async () => {
     const block = PAGE.split(/\n\n/).find((text) => text.startsWith('| state |'))!;
-    const [head, , ...rows] = block.split('\n').map((line) => line.slice(1, -1).split('|').map((cell) => cell.trim().replaceAll('`', '')));
+    const [head, , ...rows] = block.split('\n').map((line) =>
+      line
+        .slice(1, -1)
+        .split('|')
+        .map((cell) => cell.trim().replaceAll('`', '')),
+    );
     const policies = head!.slice(2) as InDoubtPolicy[];
     expect(policies).toEqual(['park', 'resend']);
     expect(rows.map(([state]) => state).sort()).toEqual(['done', 'in_doubt', 'open', 'undone']);

@@ -20,13 +20,23 @@ const SCHEDULE = compileSchedule('15 2 * * *', 'UTC');
 const RULES = { lateAfterMs: 120_000, catchUpWindowMs: 86_400_000, fallbackMs: null };
 const PLANNED = Date.parse('2026-11-30T01:15:00Z');
 
-const blocks = (language: string): string[] => [...PAGE.matchAll(new RegExp('```' + language + '\\n([^]*?)```', 'g'))].map(([, text]) => text!);
+const blocks = (language: string): string[] =>
+  [...PAGE.matchAll(new RegExp('```' + language + '\\n([^]*?)```', 'g'))].map(([, text]) => text!);
 const at = (text: string) => Date.parse(`2026-11-${text.replace(' ', 'T')}Z`);
 const short = (millis: number) => new Date(millis).toISOString().slice(8, 19).replace('T', ' ');
 
 function rows(firstHeading: string): string[][] {
   const block = PAGE.split(/\n\n/).find((text) => text.startsWith(`| ${firstHeading} |`))!;
-  return block.trim().split('\n').slice(2).map((line) => line.slice(1, -1).split('|').map((cell) => cell.trim().replaceAll('`', '')));
+  return block
+    .trim()
+    .split('\n')
+    .slice(2)
+    .map((line) =>
+      line
+        .slice(1, -1)
+        .split('|')
+        .map((cell) => cell.trim().replaceAll('`', '')),
+    );
 }
 
 describe('docs/external-trigger.md: what a delivery becomes', () => {
@@ -39,14 +49,19 @@ describe('docs/external-trigger.md: what a delivery becomes', () => {
   });
 
   it.each(rows('missed'))('missed: %s, planned %s, delivered at %s: %s', (missed, planned, deliveredAt, written) => {
-    const reason = lateness({ fireTime: at(planned!), now: at(deliveredAt!), isSuperseded: false }, { ...RULES, missed: missed as MissedPolicy });
+    const reason = lateness(
+      { fireTime: at(planned!), now: at(deliveredAt!), isSuperseded: false },
+      { ...RULES, missed: missed as MissedPolicy },
+    );
     expect(reason === null ? 'run' : `skipped: ${reason}`).toBe(written);
   });
 
   it('what is answered over HTTP, and the exit code', () => {
     Logger.overrideLogger(false);
-    const answer = (status: RunStatus, { duplicate = false, waited = false } = {}) => statusOf(delivered({ jobName: 'export', fireTime: new Date(0) }, { status, reason: null }, duplicate), waited);
-    const refused = (problem: DeliveryRefusedError['problem']) => refusalOf(new DeliveryRefusedError('export', problem, 'it is')).getStatus();
+    const answer = (status: RunStatus, { duplicate = false, waited = false } = {}) =>
+      statusOf(delivered({ jobName: 'export', fireTime: new Date(0) }, { status, reason: null }, duplicate), waited);
+    const refused = (problem: DeliveryRefusedError['problem']) =>
+      refusalOf(new DeliveryRefusedError('export', problem, 'it is')).getStatus();
     const expected: Record<string, [number, number]> = {
       'taken in': [answer('queued'), EXIT.taken],
       'skipped, with its reason': [answer('skipped'), EXIT.taken],
@@ -59,9 +74,14 @@ describe('docs/external-trigger.md: what a delivery becomes', () => {
       'no such job': [refusalOf(new UnknownJobError('export', 'missing')).getStatus(), EXIT.refused],
       'too early': [refused('too early'), EXIT.refused],
       'another refusal': [refused('off the grid'), EXIT.refused],
-      'the database or the endpoint failed: deliver it again': [refusalOf(new Error('gone')).getStatus(), EXIT.unreachable],
+      'the database or the endpoint failed: deliver it again': [
+        refusalOf(new Error('gone')).getStatus(),
+        EXIT.unreachable,
+      ],
     };
-    expect(Object.fromEntries(rows('what came of it').map(([what, http, code]) => [what, [Number(http), Number(code)]]))).toEqual(expected);
+    expect(
+      Object.fromEntries(rows('what came of it').map(([what, http, code]) => [what, [Number(http), Number(code)]])),
+    ).toEqual(expected);
   });
 });
 
@@ -74,10 +94,17 @@ describe('docs/external-trigger.md: manifests', () => {
   it('are CronJobs whose pods know the name of their Job', () => {
     expect(cronJobs).toHaveLength(2);
     for (const cronJob of cronJobs) {
-      expect(cronJob).toMatchObject({ apiVersion: 'batch/v1', kind: 'CronJob', spec: { schedule: '15 2 * * *', timeZone: 'Europe/Berlin', concurrencyPolicy: 'Allow' } });
+      expect(cronJob).toMatchObject({
+        apiVersion: 'batch/v1',
+        kind: 'CronJob',
+        spec: { schedule: '15 2 * * *', timeZone: 'Europe/Berlin', concurrencyPolicy: 'Allow' },
+      });
       expect(compileSchedule(cronJob.spec.schedule, cronJob.spec.timeZone).nextAfter(PLANNED - 1)).toBe(PLANNED);
       const [container] = podOf(cronJob).containers;
-      expect(container.env).toContainEqual({ name: 'JOB_NAME', valueFrom: { fieldRef: { fieldPath: "metadata.labels['batch.kubernetes.io/job-name']" } } });
+      expect(container.env).toContainEqual({
+        name: 'JOB_NAME',
+        valueFrom: { fieldRef: { fieldPath: "metadata.labels['batch.kubernetes.io/job-name']" } },
+      });
       expect(podOf(cronJob).restartPolicy).toBe('Never');
     }
   });
@@ -87,9 +114,18 @@ describe('docs/external-trigger.md: manifests', () => {
     const [container] = podOf(cronJobs[0]).containers;
     expect(container.command.slice(0, 2)).toEqual(['npx', 'nestjs-distributed-cron']);
     const command = readArguments([...container.command.slice(2), ...container.args.map(filled)], {});
-    expect(command).toMatchObject({ kind: 'trigger', jobName: 'export', time: { kind: 'planned', at: PLANNED }, waitMs: 3_600_000 });
+    expect(command).toMatchObject({
+      kind: 'trigger',
+      jobName: 'export',
+      time: { kind: 'planned', at: PLANNED },
+      waitMs: 3_600_000,
+    });
     const [rule] = spec.jobTemplate.spec.podFailurePolicy.rules;
-    expect(rule.onExitCodes).toEqual({ containerName: container.name, operator: 'In', values: [EXIT.notDone, EXIT.usage, EXIT.refused] });
+    expect(rule.onExitCodes).toEqual({
+      containerName: container.name,
+      operator: 'In',
+      values: [EXIT.notDone, EXIT.usage, EXIT.refused],
+    });
   });
 
   it('the header of the other is read, and its token is in a file', () => {
@@ -97,7 +133,9 @@ describe('docs/external-trigger.md: manifests', () => {
     const headers = container.args.filter((_: string, index: number, args: string[]) => args[index - 1] === '--header');
     expect(headers).toEqual(['@/etc/trigger/header', 'X-Kubernetes-Job: $(JOB_NAME)']);
     const [name, value] = filled(headers[1]).split(': ');
-    expect(readTriggerRequest(undefined, { [name!.toLowerCase()]: value! }, {})).toMatchObject({ time: { kind: 'planned', at: PLANNED } });
+    expect(readTriggerRequest(undefined, { [name!.toLowerCase()]: value! }, {})).toMatchObject({
+      time: { kind: 'planned', at: PLANNED },
+    });
     expect(container.args.at(-1)).toMatch(/\/cron\/export$/);
     const [volume] = podOf(cronJobs[1]).volumes;
     expect(container.volumeMounts).toEqual([{ name: volume.name, mountPath: '/etc/trigger', readOnly: true }]);
@@ -105,18 +143,32 @@ describe('docs/external-trigger.md: manifests', () => {
 
   it('EventBridge: the schedule runs a command line that is right, and the event is read', () => {
     const [schedule, targets, event] = blocks('json').map((text) => JSON.parse(text));
-    const { containerOverrides } = JSON.parse(schedule.Target.Input.replace('<aws.scheduler.scheduled-time>', '2026-11-30T01:15:00Z'));
+    const { containerOverrides } = JSON.parse(
+      schedule.Target.Input.replace('<aws.scheduler.scheduled-time>', '2026-11-30T01:15:00Z'),
+    );
     expect(containerOverrides[0].command.slice(0, 2)).toEqual(['npx', 'nestjs-distributed-cron']);
-    expect(readArguments(containerOverrides[0].command.slice(2), {}) as TriggerCommand).toMatchObject({ jobName: 'export', time: { kind: 'planned', at: PLANNED }, by: 'eventbridge' });
-    expect(schedule).toMatchObject({ FlexibleTimeWindow: { Mode: 'OFF' }, ScheduleExpressionTimezone: 'Europe/Berlin' });
+    expect(readArguments(containerOverrides[0].command.slice(2), {}) as TriggerCommand).toMatchObject({
+      jobName: 'export',
+      time: { kind: 'planned', at: PLANNED },
+      by: 'eventbridge',
+    });
+    expect(schedule).toMatchObject({
+      FlexibleTimeWindow: { Mode: 'OFF' },
+      ScheduleExpressionTimezone: 'Europe/Berlin',
+    });
     expect(targets.Targets[0].Arn).toContain(':api-destination/');
     const { time, by } = readTriggerRequest(event, {}, {});
-    expect({ by, fireTime: occurrenceOf(compileSchedule('15 2 * * *', 'Europe/Berlin'), time, PLANNED + 900, RULES.lateAfterMs) }).toEqual({ by: 'eventbridge', fireTime: PLANNED });
+    expect({
+      by,
+      fireTime: occurrenceOf(compileSchedule('15 2 * * *', 'Europe/Berlin'), time, PLANNED + 900, RULES.lateAfterMs),
+    }).toEqual({ by: 'eventbridge', fireTime: PLANNED });
   });
 
   it('Cloud Scheduler: the body and the header are read', () => {
     const [shell] = blocks('sh');
     const [, body] = shell!.match(/--message-body='(.*)'/)!;
-    expect(readTriggerRequest(JSON.parse(body!), { 'x-cloudscheduler-scheduletime': '2026-11-30T02:15:00+01:00' }, {})).toMatchObject({ by: 'cloud-scheduler', time: { kind: 'planned', at: PLANNED } });
+    expect(
+      readTriggerRequest(JSON.parse(body!), { 'x-cloudscheduler-scheduletime': '2026-11-30T02:15:00+01:00' }, {}),
+    ).toMatchObject({ by: 'cloud-scheduler', time: { kind: 'planned', at: PLANNED } });
   });
 });

@@ -10,11 +10,16 @@ const read = (path: string) => readFileSync(new URL(path, ROOT), 'utf8');
 function options(page: string, heading: string): Map<string, string> {
   const section = page.split(/^## /m).find((text) => text.startsWith(heading))!;
   const rows = [...section.matchAll(/^\| (`.+?) \|(.*?)\|/gm)];
-  return new Map(rows.flatMap(([, names, defaults]) => {
-    const all = defaults!.split(', ');
-    const named = [...names!.matchAll(/`(\w+)`/g)];
-    return named.map(([, name], place) => [name!, (named.length > 1 ? all[place] ?? all[0]! : defaults!).trim().replaceAll('`', '')] as const);
-  }));
+  return new Map(
+    rows.flatMap(([, names, defaults]) => {
+      const all = defaults!.split(', ');
+      const named = [...names!.matchAll(/`(\w+)`/g)];
+      return named.map(
+        ([, name], place) =>
+          [name!, (named.length > 1 ? (all[place] ?? all[0]!) : defaults!).trim().replaceAll('`', '')] as const,
+      );
+    }),
+  );
 }
 
 const WRITTEN: Record<string, string> = { '1d': '24h', '1m': '60s' };
@@ -28,7 +33,9 @@ function told(byDefault: unknown, ms: boolean): string {
 
 const COUNTS = ['queueLimit', 'maxCatchUp', 'maxAttempts', 'maxConcurrentRuns', 'poolSize', 'receiptPoolSize'];
 const simple = (table: Record<string, { rule: unknown; byDefault?: unknown }>) =>
-  Object.entries(table).filter(([, { byDefault }]) => ['number', 'string', 'boolean'].includes(typeof byDefault)).map(([name, { byDefault }]) => [name, told(byDefault, typeof byDefault === 'number' && !COUNTS.includes(name))]);
+  Object.entries(table)
+    .filter(([, { byDefault }]) => ['number', 'string', 'boolean'].includes(typeof byDefault))
+    .map(([name, { byDefault }]) => [name, told(byDefault, typeof byDefault === 'number' && !COUNTS.includes(name))]);
 
 describe('docs/options.md', () => {
   const page = read('docs/options.md');
@@ -40,25 +47,47 @@ describe('docs/options.md', () => {
     expect([...module.keys()].sort()).toEqual(Object.keys(MODULE_OPTIONS).sort());
   });
 
-  it.each(simple(JOB_OPTIONS))('says that %s of a job is %s by default', (name, byDefault) => expect(job.get(name!)).toBe(byDefault));
+  it.each(simple(JOB_OPTIONS))('says that %s of a job is %s by default', (name, byDefault) =>
+    expect(job.get(name!)).toBe(byDefault),
+  );
 
-  it.each(simple(MODULE_OPTIONS).filter(([name]) => name !== 'schema'))('says that %s of the module is %s by default', (name, byDefault) => expect(module.get(name!)).toBe(byDefault));
+  it.each(simple(MODULE_OPTIONS).filter(([name]) => name !== 'schema'))(
+    'says that %s of the module is %s by default',
+    (name, byDefault) => expect(module.get(name!)).toBe(byDefault),
+  );
 
   it('says of an option what README says of it', () => {
-    const rows = read('README.md').split('## Options')[1]!.split('\n## ')[0]!.split('\n').filter((line) => line.startsWith('| `'));
+    const rows = read('README.md')
+      .split('## Options')[1]!
+      .split('\n## ')[0]!
+      .split('\n')
+      .filter((line) => line.startsWith('| `'));
     expect(rows.length).toBeGreaterThan(8);
     expect(rows.filter((row) => !page.includes(row))).toEqual([]);
   });
 });
 
-const PAGES = ['README.md', 'sample-app/README.md', ...readdirSync(new URL('docs/', ROOT)).filter((name) => name.endsWith('.md')).map((name) => `docs/${name}`)];
+const PAGES = [
+  'README.md',
+  'sample-app/README.md',
+  ...readdirSync(new URL('docs/', ROOT))
+    .filter((name) => name.endsWith('.md'))
+    .map((name) => `docs/${name}`),
+];
 
 /** As GitHub makes it of a heading. */
-const anchor = (heading: string) => heading.trim().toLowerCase().replace(/[^\p{L}\p{N}\s_-]/gu, '').replaceAll(' ', '-');
+const anchor = (heading: string) =>
+  heading
+    .trim()
+    .toLowerCase()
+    .replace(/[^\p{L}\p{N}\s_-]/gu, '')
+    .replaceAll(' ', '-');
 
 describe('links between the pages', () => {
   it.each(PAGES)('of %s lead to a page and a heading', (page) => {
-    const links = [...read(page).matchAll(/\]\(([^)\s]+)\)/g)].map(([, to]) => to!).filter((to) => !/^https?:/.test(to));
+    const links = [...read(page).matchAll(/\]\(([^)\s]+)\)/g)]
+      .map(([, to]) => to!)
+      .filter((to) => !/^https?:/.test(to));
     const broken = links.filter((to) => {
       const [path, heading] = to.split('#');
       const at = path === '' ? new URL(page, ROOT) : new URL(path!, new URL(page, ROOT));

@@ -4,14 +4,20 @@ import { insertRun } from '../support/run-rows.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 
 const PAGE = readFileSync(new URL('../../docs/runs.md', import.meta.url), 'utf8');
-const STATEMENTS = [...PAGE.matchAll(/```sql\n([^]*?)```/g)].flatMap(([, block]) => block!.split(/;\s*(?=\n|$)/)).map((text) => text.trim()).filter((text) => text !== '');
+const STATEMENTS = [...PAGE.matchAll(/```sql\n([^]*?)```/g)]
+  .flatMap(([, block]) => block!.split(/;\s*(?=\n|$)/))
+  .map((text) => text.trim())
+  .filter((text) => text !== '');
 
 let stores: Stores;
 beforeAll(async () => {
   stores = await openStores();
-  for (const [index, status] of (['running', 'failed', 'dead'] as const).entries()) await insertRun(stores.test, 'job', secondsAgo(index), status);
+  for (const [index, status] of (['running', 'failed', 'dead'] as const).entries())
+    await insertRun(stores.test, 'job', secondsAgo(index), status);
   await stores.test.query(`update job_runs set started_at = now() - interval '2 seconds' where status = 'running'`);
-  await stores.test.query(`insert into job_schedule (name, cron, time_zone, policies) values ('job', '* * * * *', 'UTC', '{"budgetMs": 1000}')`);
+  await stores.test.query(
+    `insert into job_schedule (name, cron, time_zone, policies) values ('job', '* * * * *', 'UTC', '{"budgetMs": 1000}')`,
+  );
 });
 afterAll(() => stores.close());
 

@@ -12,7 +12,16 @@ const PAGE = read('docs/runs.md');
 /** The rows below a heading, cell by cell. */
 function table(firstHeading: string): string[][] {
   const block = PAGE.split(/\n\n/).find((text) => text.startsWith(`| ${firstHeading} |`))!;
-  return block.trim().split('\n').slice(2).map((line) => line.slice(1, -1).split('|').map((cell) => cell.trim()));
+  return block
+    .trim()
+    .split('\n')
+    .slice(2)
+    .map((line) =>
+      line
+        .slice(1, -1)
+        .split('|')
+        .map((cell) => cell.trim()),
+    );
 }
 
 const code = (cell: string) => cell.replaceAll('`', '');
@@ -30,17 +39,31 @@ describe('docs/runs.md', () => {
   it('has a row for each state, and a line for each verb', () => {
     expect(table('state').map(([state]) => code(state!))).toEqual(RUN_STATES);
     const verbs = new Set([...FIRST_STATES, ...RUN_MOVES].flatMap((one) => one.by));
-    expect(table('verb').map(([verb]) => verb).sort()).toEqual([...verbs].sort());
+    expect(
+      table('verb')
+        .map(([verb]) => verb)
+        .sort(),
+    ).toEqual([...verbs].sort());
   });
 
   it('draws every move, and no other', () => {
-    const drawn = [...PAGE.matchAll(/^ {2}(\S+) --> (\S+): (.+)$/gm)].map(([, from, to, verbs]) => `${from} ${to}: ${verbs}`);
-    const moves = [...FIRST_STATES.map((first) => `[*] ${first.status}: ${first.by.join(', ')}`), ...RUN_MOVES.map(({ from, to, by: verbs }) => `${from} ${to}: ${verbs.join(', ')}`)];
+    const drawn = [...PAGE.matchAll(/^ {2}(\S+) --> (\S+): (.+)$/gm)].map(
+      ([, from, to, verbs]) => `${from} ${to}: ${verbs}`,
+    );
+    const moves = [
+      ...FIRST_STATES.map((first) => `[*] ${first.status}: ${first.by.join(', ')}`),
+      ...RUN_MOVES.map(({ from, to, by: verbs }) => `${from} ${to}: ${verbs.join(', ')}`),
+    ];
     expect(drawn.sort()).toEqual(moves.sort());
   });
 
   it('says what each trouble with the database is, and whether it passes', () => {
-    const rows = TROUBLES.map(([kind, passing, codes, , advice]) => [kind, codes.map((one) => `\`${one.length === 2 ? `${one}…` : one}\``).join(', '), passing ? 'yes' : 'no', advice]);
+    const rows = TROUBLES.map(([kind, passing, codes, , advice]) => [
+      kind,
+      codes.map((one) => `\`${one.length === 2 ? `${one}…` : one}\``).join(', '),
+      passing ? 'yes' : 'no',
+      advice,
+    ]);
     expect(table('trouble')).toEqual(rows);
   });
 

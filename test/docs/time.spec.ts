@@ -19,12 +19,17 @@ const PAGE = readFileSync(new URL('../../docs/time.md', import.meta.url), 'utf8'
 /** A check of one kind of table, by its first and its last heading: what the row should say, and what it says. */
 const CHECKS: Readonly<Record<string, (row: string[], table: Table) => [found: unknown, written: unknown]>> = {
   'expression … fires after 2026-01-01 00:00 (UTC)': ([expression, , fires]) => [
-    nextFireTimes(code(expression), { timeZone: 'UTC', from: new Date('2026-01-01T00:00:00Z'), count: 3 }).map((date) => utc(date.getTime())).join(', '),
+    nextFireTimes(code(expression), { timeZone: 'UTC', from: new Date('2026-01-01T00:00:00Z'), count: 3 })
+      .map((date) => utc(date.getTime()))
+      .join(', '),
     fires,
   ],
   'refused … because': ([expression, because]) => [messageOf(() => compileSchedule(code(expression), 'UTC')), because],
   "job name … `jitter: '1m'`": ([name, ...cells], { head }) => [
-    [...head.slice(1, -1).map((expression) => firstTime(code(expression), code(name))), `${jitterDelay(code(name), 60_000, DAY_MS)} ms`],
+    [
+      ...head.slice(1, -1).map((expression) => firstTime(code(expression), code(name))),
+      `${jitterDelay(code(name), 60_000, DAY_MS)} ms`,
+    ],
     cells,
   ],
   'time zone … refused with': ([zone, message]) => [messageOf(() => timeZoneOf(code(zone))), message],
@@ -33,10 +38,15 @@ const CHECKS: Readonly<Record<string, (row: string[], table: Table) => [found: u
     const { startMs, offsetMs, offsetBeforeMs } = timeZoneOf(zone!).periodAt(at);
     const minutes = (offsetMs - offsetBeforeMs) / 60_000;
     const walls = [offsetBeforeMs, offsetMs].map((offset) => utc(at + offset)).join(' → ');
-    return [[utc(startMs), walls, `${minutes < 0 ? '−' : '+'}${Math.abs(minutes)} min`], [change, clock, by]];
+    return [
+      [utc(startMs), walls, `${minutes < 0 ? '−' : '+'}${Math.abs(minutes)} min`],
+      [change, clock, by],
+    ];
   },
   'zone … why': ([zone, date, expression, fires]) => {
-    const midnight = (days: number) => Temporal.PlainDate.from(date!).add({ days }).toZonedDateTime({ timeZone: zone!, plainTime: '00:00' }).epochMilliseconds;
+    const midnight = (days: number) =>
+      Temporal.PlainDate.from(date!).add({ days }).toZonedDateTime({ timeZone: zone!, plainTime: '00:00' })
+        .epochMilliseconds;
     const found = compileSchedule(code(expression), zone!).between(midnight(0) - 1, midnight(1) - 1);
     return [found.map(utc).join(', ') || 'none', fires];
   },
@@ -47,7 +57,10 @@ const CHECKS: Readonly<Record<string, (row: string[], table: Table) => [found: u
     const job = { ...jobOf('* * * * *', ''), name: 'job', schedule };
     return [changes.map((change) => clockChangeLine(job, change)).join('<br>') || 'nothing', lines];
   },
-  'option … ': ([option, byDefault]) => [{ ...policiesOf(''), implicit: [] }, { ...policiesOf(`${code(option)}: ${code(byDefault)}`), implicit: [] }],
+  'option … ': ([option, byDefault]) => [
+    { ...policiesOf(''), implicit: [] },
+    { ...policiesOf(`${code(option)}: ${code(byDefault)}`), implicit: [] },
+  ],
   'expression … recorded, never run': (row, { head }) => {
     const cell = (heading: string) => row[head.indexOf(heading)]!;
     const job = jobOf(code(cell('expression')), code(cell('options')));
@@ -55,8 +68,13 @@ const CHECKS: Readonly<Record<string, (row: string[], table: Table) => [found: u
     const held = head.includes('paused') ? pause(cell('decided up to').slice(0, 6), cell('paused')) : [];
     const plan = planCatchUp(job.schedule, { from, now, held }, [], job);
     const found = { 'caught up': listed(plan.run), 'recorded, never run': recorded(plan) };
-    const late = head.includes('late, runs as usual') ? { 'late, runs as usual': listed(job.schedule.between(plan.decidedUntil, now)) } : {};
-    return [{ ...found, ...late }, Object.fromEntries(Object.keys({ ...found, ...late }).map((heading) => [heading, cell(heading)]))];
+    const late = head.includes('late, runs as usual')
+      ? { 'late, runs as usual': listed(job.schedule.between(plan.decidedUntil, now)) }
+      : {};
+    return [
+      { ...found, ...late },
+      Object.fromEntries(Object.keys({ ...found, ...late }).map((heading) => [heading, cell(heading)])),
+    ];
   },
 };
 
@@ -78,7 +96,9 @@ describe('docs/time.md', () => {
     expect([...kinds].sort()).toEqual([...Object.keys(CHECKS), ...WORDS].sort());
   });
 
-  const rows = tables.filter((table) => kindOf(table) in CHECKS).flatMap((table) => table.rows.map((row): [string, string[], Table] => [row.join(' | '), row, table]));
+  const rows = tables
+    .filter((table) => kindOf(table) in CHECKS)
+    .flatMap((table) => table.rows.map((row): [string, string[], Table] => [row.join(' | '), row, table]));
 
   it.each(rows)('%s', (_, row, table) => {
     const [found, written] = CHECKS[kindOf(table)]!(row, table);
@@ -89,7 +109,15 @@ describe('docs/time.md', () => {
 function tablesOf(page: string): Table[] {
   const blocks = page.split(/\n\n/).filter((block) => block.startsWith('|'));
   return blocks.map((block) => {
-    const [head, , ...rows] = block.trim().split('\n').map((line) => line.slice(1, -1).split('|').map((cell) => cell.trim()));
+    const [head, , ...rows] = block
+      .trim()
+      .split('\n')
+      .map((line) =>
+        line
+          .slice(1, -1)
+          .split('|')
+          .map((cell) => cell.trim()),
+      );
     return { head: head!, rows };
   });
 }
@@ -104,7 +132,10 @@ function code(cell: string | undefined): string {
 
 /** `2026-03-29 01:00`, with seconds where there are some. */
 function utc(millis: number): string {
-  return new Date(millis).toISOString().replace('T', ' ').replace(/(:00)?\.000Z$/, '');
+  return new Date(millis)
+    .toISOString()
+    .replace('T', ' ')
+    .replace(/(:00)?\.000Z$/, '');
 }
 
 function instant(text: string | undefined): number {
@@ -116,13 +147,27 @@ function inThatYear(text: string): number {
 }
 
 function firstTime(expression: string, jobName: string): string {
-  const [first] = nextFireTimes(expression, { timeZone: 'UTC', from: new Date('2026-01-01T00:00:00Z'), count: 1, jobName });
+  const [first] = nextFireTimes(expression, {
+    timeZone: 'UTC',
+    from: new Date('2026-01-01T00:00:00Z'),
+    count: 1,
+    jobName,
+  });
   return utc(first!.getTime()).slice(11);
 }
 
 function jobOf(expression: string, options: string) {
-  const pairs = [...options.matchAll(/(\w+): ('?)([^,']+)\2/g)].map(([, name, quoted, value]) => [name, quoted ? value : Number(value)]);
-  return resolveJob({ expression, options: Object.fromEntries(pairs), defaultName: 'Docs.job', declaredBy: 'Docs.job', defaults: {} });
+  const pairs = [...options.matchAll(/(\w+): ('?)([^,']+)\2/g)].map(([, name, quoted, value]) => [
+    name,
+    quoted ? value : Number(value),
+  ]);
+  return resolveJob({
+    expression,
+    options: Object.fromEntries(pairs),
+    defaultName: 'Docs.job',
+    declaredBy: 'Docs.job',
+    defaults: {},
+  });
 }
 
 function policiesOf(options: string) {
@@ -143,7 +188,9 @@ function listed(fireTimes: readonly number[]): string {
 
 function recorded({ record }: CatchUpPlan): string {
   const short = (millis: number) => utc(millis).slice(5);
-  const rows = record.map(({ from, until, count, reason }) => `${count} ${reason} (${short(from)}${count > 1 ? ` to ${short(until)}` : ''})`);
+  const rows = record.map(
+    ({ from, until, count, reason }) => `${count} ${reason} (${short(from)}${count > 1 ? ` to ${short(until)}` : ''})`,
+  );
   return rows.join('; ') || 'nothing';
 }
 

@@ -37,11 +37,27 @@ describe('an alert goes through', () => {
   it.each<[string, Step[], string[]]>([
     ['the first time', [dead(0, 'a')], ['pass']],
     ['not again soon', [dead(0, 'a'), dead(999, 'a')], ['pass', 'repeated']],
-    ['again later, counted from when it was told', [dead(0, 'a'), dead(500, 'a'), dead(1_000, 'a')], ['pass', 'repeated', 'pass']],
+    [
+      'again later, counted from when it was told',
+      [dead(0, 'a'), dead(500, 'a'), dead(1_000, 'a')],
+      ['pass', 'repeated', 'pass'],
+    ],
     ['unless too many of its kind did', [dead(0, 'a'), dead(1, 'b'), dead(2, 'c')], ['pass', 'pass', 'held']],
-    ['whatever of another kind came', [dead(0, 'a'), dead(1, 'b'), dead(2, 'c'), { at: 3, kind: 'job.overdue', key: 'd' }], ['pass', 'pass', 'held', 'pass']],
-    ['when the flood is over, if it was held back', [dead(0, 'a'), dead(1, 'b'), dead(2, 'c'), dead(100, 'c')], ['pass', 'pass', 'held', 'pass']],
-    ['though repetitions came: they count for nothing', [dead(0, 'a'), dead(1, 'a'), dead(2, 'a'), dead(3, 'b')], ['pass', 'repeated', 'repeated', 'pass']],
+    [
+      'whatever of another kind came',
+      [dead(0, 'a'), dead(1, 'b'), dead(2, 'c'), { at: 3, kind: 'job.overdue', key: 'd' }],
+      ['pass', 'pass', 'held', 'pass'],
+    ],
+    [
+      'when the flood is over, if it was held back',
+      [dead(0, 'a'), dead(1, 'b'), dead(2, 'c'), dead(100, 'c')],
+      ['pass', 'pass', 'held', 'pass'],
+    ],
+    [
+      'though repetitions came: they count for nothing',
+      [dead(0, 'a'), dead(1, 'a'), dead(2, 'a'), dead(3, 'b')],
+      ['pass', 'repeated', 'repeated', 'pass'],
+    ],
   ])('%s', (_what, steps, verdicts) => {
     expect(walk(steps).verdicts).toEqual(verdicts);
   });
@@ -53,7 +69,11 @@ describe('an alert goes through', () => {
   });
 
   it('never too often, never the same too soon, and none is forgotten', () => {
-    const step = fc.record({ after: fc.integer({ min: 0, max: 150 }), kind: fc.constantFrom<AlertKind>('run.dead', 'run.orphaned'), name: fc.constantFrom('a', 'b', 'c', 'd', 'e') });
+    const step = fc.record({
+      after: fc.integer({ min: 0, max: 150 }),
+      kind: fc.constantFrom<AlertKind>('run.dead', 'run.orphaned'),
+      name: fc.constantFrom('a', 'b', 'c', 'd', 'e'),
+    });
     fc.assert(
       fc.property(fc.array(step, { maxLength: 60 }), (given) => {
         let at = 0;
@@ -61,15 +81,24 @@ describe('an alert goes through', () => {
         const { verdicts, summaries } = walk(steps);
         const passed = steps.filter((_, index) => verdicts[index] === 'pass');
         for (const one of passed) {
-          expect(passed.filter(({ key, at: other }) => key === one.key && Math.abs(other - one.at) < RULES.repeatAfterMs)).toHaveLength(1);
+          expect(
+            passed.filter(({ key, at: other }) => key === one.key && Math.abs(other - one.at) < RULES.repeatAfterMs),
+          ).toHaveLength(1);
           // Two windows may meet, the busy end of one and the busy beginning of the next.
-          expect(passed.filter(({ kind, at: other }) => kind === one.kind && other >= one.at && other - one.at < RULES.windowMs).length).toBeLessThanOrEqual(2 * RULES.atMost);
+          expect(
+            passed.filter(
+              ({ kind, at: other }) => kind === one.kind && other >= one.at && other - one.at < RULES.windowMs,
+            ).length,
+          ).toBeLessThanOrEqual(2 * RULES.atMost);
         }
         const held = verdicts.filter((verdict) => verdict === 'held').length;
         expect(summaries.reduce((sum, { count }) => sum + count, 0)).toBe(held);
         // What was not told had been told just before.
         steps.forEach(({ key, at: now }, index) => {
-          if (verdicts[index] === 'repeated') expect(passed.some((one) => one.key === key && one.at <= now && now - one.at < RULES.repeatAfterMs)).toBe(true);
+          if (verdicts[index] === 'repeated')
+            expect(passed.some((one) => one.key === key && one.at <= now && now - one.at < RULES.repeatAfterMs)).toBe(
+              true,
+            );
         });
       }),
     );

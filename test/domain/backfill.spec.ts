@@ -1,6 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { heirOfGap, planFeed, standingAmongNames, standingOf, type OccurrenceRow } from '../../lib/catch-up/backfill.js';
+import {
+  heirOfGap,
+  planFeed,
+  standingAmongNames,
+  standingOf,
+  type OccurrenceRow,
+} from '../../lib/catch-up/backfill.js';
 import { backfillRange } from '../../lib/catch-up/backfills.service.js';
 import { backlogRoom } from '../../lib/catch-up/backlog-room.js';
 import type { RunStatus } from '../../lib/options/run.js';
@@ -8,7 +14,14 @@ import { compileSchedule } from '../../lib/cron/schedule.js';
 
 const STATUSES: RunStatus[] = ['queued', 'running', 'done', 'failed', 'orphaned', 'dead', 'skipped', 'cancelled'];
 
-const row = (fireTime: number, status: RunStatus, attempt = 0): OccurrenceRow => ({ fireTime, status, attempt, reason: null, gapFrom: null, gapCount: null });
+const row = (fireTime: number, status: RunStatus, attempt = 0): OccurrenceRow => ({
+  fireTime,
+  status,
+  attempt,
+  reason: null,
+  gapFrom: null,
+  gapCount: null,
+});
 
 describe('an occurrence', () => {
   it.each([
@@ -48,29 +61,57 @@ describe('an occurrence of a renamed job', () => {
 
 describe('a feed', () => {
   const fireTimes = [10, 20, 30, 40];
-  const rows = new Map([row(10, 'done', 1), row(20, 'skipped'), row(30, 'running', 1)].map((one) => [one.fireTime, one]));
+  const rows = new Map(
+    [row(10, 'done', 1), row(20, 'skipped'), row(30, 'running', 1)].map((one) => [one.fireTime, one]),
+  );
   const all = { after: 0, room: 10, replay: false, liveAfter: 100 };
 
   it('queues what never ran, and leaves the rest alone', () => {
-    expect(planFeed(fireTimes, rows, all)).toEqual({ insert: [40], reopen: [rows.get(20)], leftAlone: 2, fedUntil: 40, stop: null });
+    expect(planFeed(fireTimes, rows, all)).toEqual({
+      insert: [40],
+      reopen: [rows.get(20)],
+      leftAlone: 2,
+      fedUntil: 40,
+      stop: null,
+    });
   });
 
   it('replays what ran, never what is under way', () => {
-    expect(planFeed(fireTimes, rows, { ...all, replay: true })).toMatchObject({ insert: [40], reopen: [{ fireTime: 10 }, { fireTime: 20 }], leftAlone: 1 });
+    expect(planFeed(fireTimes, rows, { ...all, replay: true })).toMatchObject({
+      insert: [40],
+      reopen: [{ fireTime: 10 }, { fireTime: 20 }],
+      leftAlone: 1,
+    });
   });
 
   it('stops before the first it has no room for, and passes over what needs none', () => {
-    expect(planFeed(fireTimes, rows, { ...all, room: 1 })).toEqual({ insert: [], reopen: [rows.get(20)], leftAlone: 2, fedUntil: 30, stop: 'no room' });
-    expect(planFeed(fireTimes, rows, { ...all, room: 0 })).toMatchObject({ leftAlone: 1, fedUntil: 10, stop: 'no room' });
+    expect(planFeed(fireTimes, rows, { ...all, room: 1 })).toEqual({
+      insert: [],
+      reopen: [rows.get(20)],
+      leftAlone: 2,
+      fedUntil: 30,
+      stop: 'no room',
+    });
+    expect(planFeed(fireTimes, rows, { ...all, room: 0 })).toMatchObject({
+      leftAlone: 1,
+      fedUntil: 10,
+      stop: 'no room',
+    });
   });
 
   it('leaves to the schedule what it may still run itself', () => {
-    expect(planFeed(fireTimes, rows, { ...all, liveAfter: 35 })).toMatchObject({ insert: [], fedUntil: 30, stop: 'not decided yet' });
+    expect(planFeed(fireTimes, rows, { ...all, liveAfter: 35 })).toMatchObject({
+      insert: [],
+      fedUntil: 30,
+      stop: 'not decided yet',
+    });
     expect(planFeed(fireTimes, rows, { ...all, liveAfter: 15 })).toMatchObject({ reopen: [{ fireTime: 20 }] });
   });
 
   it('decides each occurrence exactly once, however little room each pass has', () => {
-    const anyRows = fc.array(fc.tuple(fc.integer({ min: 1, max: 30 }), fc.constantFrom(...STATUSES), fc.integer({ min: 0, max: 2 })));
+    const anyRows = fc.array(
+      fc.tuple(fc.integer({ min: 1, max: 30 }), fc.constantFrom(...STATUSES), fc.integer({ min: 0, max: 2 })),
+    );
     const rooms = fc.array(fc.integer({ min: 1, max: 4 }), { minLength: 1 });
     fc.assert(
       fc.property(anyRows, rooms, fc.boolean(), (given, room, replay) => {
@@ -82,7 +123,11 @@ describe('a feed', () => {
         let left = 0;
         let after = 0;
         for (let pass = 0; after < 30; pass++) {
-          const plan = planFeed(times.filter((at) => at > after), there, { after, room: room[pass % room.length]!, replay, liveAfter: 30 });
+          const plan = planFeed(
+            times.filter((at) => at > after),
+            there,
+            { after, room: room[pass % room.length]!, replay, liveAfter: 30 },
+          );
           inserted.push(...plan.insert);
           reopened.push(...plan.reopen.map(({ fireTime }) => fireTime));
           left += plan.leftAlone;
@@ -120,39 +165,65 @@ describe('a range', () => {
   const nightly = compileSchedule('15 2 * * *', 'Europe/Berlin');
   const now = Date.parse('2026-04-01T00:00:00Z');
   const day = (text: string) => new Date(`2026-${text}`);
-  const read = (from: unknown, to: unknown, atMost = 10_000, schedule = nightly) => backfillRange(schedule, { from, to }, now, atMost);
+  const read = (from: unknown, to: unknown, atMost = 10_000, schedule = nightly) =>
+    backfillRange(schedule, { from, to }, now, atMost);
 
   it('has both its ends', () => {
     const exact = read(day('03-02T01:15:00Z'), day('03-05T01:15:00Z'));
-    expect(exact).toEqual({ fireTimes: ['02', '03', '04', '05'].map((date) => Date.parse(`2026-03-${date}T01:15:00Z`)) });
-    expect(read(day('03-02T01:15:00Z'), day('03-02T01:15:00Z'))).toEqual({ fireTimes: [Date.parse('2026-03-02T01:15:00Z')] });
+    expect(exact).toEqual({
+      fireTimes: ['02', '03', '04', '05'].map((date) => Date.parse(`2026-03-${date}T01:15:00Z`)),
+    });
+    expect(read(day('03-02T01:15:00Z'), day('03-02T01:15:00Z'))).toEqual({
+      fireTimes: [Date.parse('2026-03-02T01:15:00Z')],
+    });
   });
 
   it.each([
     ['from that is no date', '2026-03-02', day('03-05'), /^from: expected a valid Date, got "2026-03-02"/],
     ['to that is invalid', day('03-02'), new Date(NaN), /^to: expected a valid Date, got an invalid one/],
     ['from after to', day('03-05'), day('03-02'), /is later than to .*: exchange them/],
-    ['what is still to come', day('03-02'), day('04-01T00:15:00Z'), /later than the database's clock \(2026-04-01T00:00:00\.000Z\), and the occurrence of 2026-04-01T00:15:00\.000Z is still to come/],
+    [
+      'what is still to come',
+      day('03-02'),
+      day('04-01T00:15:00Z'),
+      /later than the database's clock \(2026-04-01T00:00:00\.000Z\), and the occurrence of 2026-04-01T00:15:00\.000Z is still to come/,
+    ],
     ['nothing but the future', day('04-01T00:05:00Z'), day('04-01T00:10:00Z'), /has no fire time/],
-    ['no fire time', day('03-02T03:00:00Z'), day('03-02T04:00:00Z'), /"15 2 \* \* \*" \(Europe\/Berlin\) has no fire time .*; the nearest are 2026-03-02T01:15:00\.000Z and 2026-03-03T01:15:00\.000Z/],
+    [
+      'no fire time',
+      day('03-02T03:00:00Z'),
+      day('03-02T04:00:00Z'),
+      /"15 2 \* \* \*" \(Europe\/Berlin\) has no fire time .*; the nearest are 2026-03-02T01:15:00\.000Z and 2026-03-03T01:15:00\.000Z/,
+    ],
   ])('is refused with %s', (_what, from, to, message) => {
     expect(read(from, to)).toEqual({ problem: expect.stringMatching(message) });
   });
 
   it('may end later than now, as a day does, while nothing of it is still to come', () => {
-    expect(read(day('03-31T00:00:00Z'), day('04-01T00:14:59.999Z'))).toEqual({ fireTimes: [Date.parse('2026-03-31T00:15:00Z')] });
+    expect(read(day('03-31T00:00:00Z'), day('04-01T00:14:59.999Z'))).toEqual({
+      fireTimes: [Date.parse('2026-03-31T00:15:00Z')],
+    });
   });
 
   it('is refused with more than it may have, and says how many there are', () => {
     const secondly = compileSchedule('* * * * * *', 'UTC');
-    expect(read(day('03-01'), day('03-31'), 10_000, secondly)).toEqual({ problem: expect.stringMatching(/there are 2592001 occurrences .*atMost allows 10000/) });
-    expect(read(day('03-02'), day('03-05T23:00:00Z'), 3)).toEqual({ problem: expect.stringMatching(/there are 4 occurrences/) });
+    expect(read(day('03-01'), day('03-31'), 10_000, secondly)).toEqual({
+      problem: expect.stringMatching(/there are 2592001 occurrences .*atMost allows 10000/),
+    });
+    expect(read(day('03-02'), day('03-05T23:00:00Z'), 3)).toEqual({
+      problem: expect.stringMatching(/there are 4 occurrences/),
+    });
   });
 
   it('is refused over more months than claims can plan with', () => {
     const monthly = compileSchedule('0 0 1 * *', 'UTC');
-    expect(read(new Date('2016-04-01T00:00:00Z'), day('03-31'), 10_000, monthly)).toHaveProperty('fireTimes.length', 120);
-    expect(read(new Date('2016-03-01T00:00:00Z'), day('03-31'), 10_000, monthly)).toEqual({ problem: expect.stringMatching(/in 121 months/) });
+    expect(read(new Date('2016-04-01T00:00:00Z'), day('03-31'), 10_000, monthly)).toHaveProperty(
+      'fireTimes.length',
+      120,
+    );
+    expect(read(new Date('2016-03-01T00:00:00Z'), day('03-31'), 10_000, monthly)).toEqual({
+      problem: expect.stringMatching(/in 121 months/),
+    });
   });
 });
 

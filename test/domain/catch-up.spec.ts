@@ -7,7 +7,8 @@ import { aJob } from '../support/job.js';
 const at = (time: string) => Date.parse(`2026-03-10T${time}Z`);
 const HOURLY = aJob('job', '0 * * * *', { lateAfterMs: 60_000 });
 
-const plan = (job: JobDefinition, from: number, now: number, decided: DecidedSpan[] = []): CatchUpPlan => planCatchUp(job.schedule, { from, now, held: [] }, decided, job);
+const plan = (job: JobDefinition, from: number, now: number, decided: DecidedSpan[] = []): CatchUpPlan =>
+  planCatchUp(job.schedule, { from, now, held: [] }, decided, job);
 
 describe('planning missed occurrences', () => {
   it.each<[JobDefinition['missed'], string[], [string, string, number, string][]]>([
@@ -24,13 +25,17 @@ describe('planning missed occurrences', () => {
   it('keeps the newest where there are too many, oldest first', () => {
     const planned = plan({ ...HOURLY, missed: 'all', maxCatchUp: 2 }, at('02:00:00'), at('06:30:00'));
     expect(planned.run).toEqual([at('05:00:00'), at('06:00:00')]);
-    expect(planned.record).toEqual([{ from: at('03:00:00'), until: at('04:00:00'), count: 2, reason: 'missed: too many' }]);
+    expect(planned.record).toEqual([
+      { from: at('03:00:00'), until: at('04:00:00'), count: 2, reason: 'missed: too many' },
+    ]);
   });
 
   it('records what is older than the window, whatever the policy', () => {
     const planned = plan({ ...HOURLY, missed: 'all', catchUpWindowMs: 2 * 3_600_000 }, at('00:00:00'), at('06:30:00'));
     expect(planned.run).toEqual([at('05:00:00'), at('06:00:00')]);
-    expect(planned.record).toEqual([{ from: at('01:00:00'), until: at('04:00:00'), count: 4, reason: 'missed: too old' }]);
+    expect(planned.record).toEqual([
+      { from: at('01:00:00'), until: at('04:00:00'), count: 4, reason: 'missed: too old' },
+    ]);
   });
 
   it('leaves alone what is merely late, or held back by its jitter', () => {
@@ -42,9 +47,16 @@ describe('planning missed occurrences', () => {
 
   it('once means once: what is due by now runs as usual, and nothing missed beside it', () => {
     const live = plan(HOURLY, at('02:00:00'), at('06:00:30'));
-    expect(live).toMatchObject({ run: [], record: [{ from: at('03:00:00'), until: at('05:00:00'), count: 3, reason: 'missed: superseded by a newer one' }] });
+    expect(live).toMatchObject({
+      run: [],
+      record: [{ from: at('03:00:00'), until: at('05:00:00'), count: 3, reason: 'missed: superseded by a newer one' }],
+    });
     expect(plan({ ...HOURLY, missed: 'all' }, at('02:00:00'), at('06:00:30')).run).toHaveLength(3);
-    const heldBack = { from: at('02:00:00'), now: at('06:00:30'), held: [{ since: at('05:59:00'), until: Infinity, reason: 'paused' as const }] };
+    const heldBack = {
+      from: at('02:00:00'),
+      now: at('06:00:30'),
+      held: [{ since: at('05:59:00'), until: Infinity, reason: 'paused' as const }],
+    };
     expect(planCatchUp(HOURLY.schedule, heldBack, [], HOURLY).run).toEqual([at('05:00:00')]);
   });
 
@@ -53,26 +65,45 @@ describe('planning missed occurrences', () => {
       { from: at('03:00:00'), until: at('03:00:00') },
       { from: at('05:00:00'), until: at('06:00:00') },
     ];
-    expect(plan({ ...HOURLY, missed: 'all' }, at('02:00:00'), at('07:30:00'), decided).run).toEqual([at('04:00:00'), at('07:00:00')]);
+    expect(plan({ ...HOURLY, missed: 'all' }, at('02:00:00'), at('07:30:00'), decided).run).toEqual([
+      at('04:00:00'),
+      at('07:00:00'),
+    ]);
   });
 
   it('has nothing to do twice', () => {
     const first = plan(HOURLY, at('02:00:00'), at('06:30:00'));
-    expect(plan(HOURLY, first.decidedUntil, at('06:30:00'))).toEqual({ run: [], record: [], decidedUntil: first.decidedUntil });
+    expect(plan(HOURLY, first.decidedUntil, at('06:30:00'))).toEqual({
+      run: [],
+      record: [],
+      decidedUntil: first.decidedUntil,
+    });
   });
 });
 
 describe('what came due while an operator held the job back', () => {
-  const held = (reason: HeldSpan['reason'], since: string, until?: string): HeldSpan => ({ since: at(since), until: until ? at(until) : Infinity, reason });
+  const held = (reason: HeldSpan['reason'], since: string, until?: string): HeldSpan => ({
+    since: at(since),
+    until: until ? at(until) : Infinity,
+    reason,
+  });
   const planHeld = (job: JobDefinition, spans: HeldSpan[], decided: DecidedSpan[] = []) =>
     planCatchUp(job.schedule, { from: at('02:00:00'), now: at('08:30:00'), held: spans }, decided, job);
-  const row = (from: string, until: string, count: number, reason: string) => ({ from: at(from), until: at(until), count, reason });
+  const row = (from: string, until: string, count: number, reason: string) => ({
+    from: at(from),
+    until: at(until),
+    count,
+    reason,
+  });
   const ALL = { ...HOURLY, missed: 'all' as const };
 
   it('is not missed while the hold lasts', () => {
     expect(planHeld(HOURLY, [held('paused', '04:30:00')])).toMatchObject({
       run: [at('04:00:00')],
-      record: [row('03:00:00', '03:00:00', 1, 'missed: superseded by a newer one'), row('05:00:00', '08:00:00', 4, 'paused')],
+      record: [
+        row('03:00:00', '03:00:00', 1, 'missed: superseded by a newer one'),
+        row('05:00:00', '08:00:00', 4, 'paused'),
+      ],
     });
     const always = { since: -Infinity, until: Infinity, reason: 'disabled' as const };
     expect(planHeld(HOURLY, [always])).toMatchObject({ run: [], record: [row('03:00:00', '08:00:00', 6, 'disabled')] });
@@ -81,7 +112,10 @@ describe('what came due while an operator held the job back', () => {
   it('is not missed after it was resumed either: the newest that was not held runs', () => {
     expect(planHeld(HOURLY, [held('paused', '05:30:00', '08:10:00')])).toMatchObject({
       run: [at('05:00:00')],
-      record: [row('03:00:00', '04:00:00', 2, 'missed: superseded by a newer one'), row('06:00:00', '08:00:00', 3, 'paused')],
+      record: [
+        row('03:00:00', '04:00:00', 2, 'missed: superseded by a newer one'),
+        row('06:00:00', '08:00:00', 3, 'paused'),
+      ],
     });
     expect(planHeld(ALL, [held('paused', '03:30:00', '06:30:00')])).toMatchObject({
       run: [at('03:00:00'), at('07:00:00'), at('08:00:00')],
@@ -99,10 +133,13 @@ describe('what came due while an operator held the job back', () => {
 
   it('has a row for each hold, and each fire time is in one of them', () => {
     const overlapping = [held('paused', '05:30:00', '07:30:00'), held('disabled', '03:30:00', '06:30:00')];
-    expect(planHeld(ALL, overlapping).record).toEqual([row('04:00:00', '06:00:00', 3, 'disabled'), row('07:00:00', '07:00:00', 1, 'paused')]);
-    expect(planHeld(ALL, [held('disabled', '03:30:00', '07:30:00'), held('paused', '04:30:00', '05:30:00')]).record).toEqual([
-      row('04:00:00', '07:00:00', 4, 'disabled'),
+    expect(planHeld(ALL, overlapping).record).toEqual([
+      row('04:00:00', '06:00:00', 3, 'disabled'),
+      row('07:00:00', '07:00:00', 1, 'paused'),
     ]);
+    expect(
+      planHeld(ALL, [held('disabled', '03:30:00', '07:30:00'), held('paused', '04:30:00', '05:30:00')]).record,
+    ).toEqual([row('04:00:00', '07:00:00', 4, 'disabled')]);
   });
 
   it('is passed over where it has rows, and does not count as too old', () => {
@@ -126,7 +163,12 @@ describe('an edit', () => {
   it('leaves one row for what the old expression had not decided', () => {
     const decided = [{ from: at('04:00:00'), until: at('04:00:00') }];
     const reason = 'superseded by an edit';
-    expect(superseded('02:00:00', '06:00:00', decided)).toEqual({ from: at('03:00:00'), until: at('06:00:00'), count: 3, reason });
+    expect(superseded('02:00:00', '06:00:00', decided)).toEqual({
+      from: at('03:00:00'),
+      until: at('06:00:00'),
+      count: 3,
+      reason,
+    });
     expect(superseded('02:00:00', '05:59:59', decided)).toMatchObject({ until: at('05:00:00'), count: 2 });
   });
 

@@ -14,7 +14,11 @@ describe('a checkpoint', () => {
     ['nothing much', {}, '{}'],
     ['a property that is undefined is left out, as it reads the same', { page: 7, cursor: undefined }, '{"page":7}'],
     ['a date is text', { at: new Date(0) }, '{"at":"1970-01-01T00:00:00.000Z"}'],
-    ['one object in two places is no circle', [circular['none'] ?? 1, ...Array<object>(2).fill({ a: 1 })], '[1,{"a":1},{"a":1}]'],
+    [
+      'one object in two places is no circle',
+      [circular['none'] ?? 1, ...Array<object>(2).fill({ a: 1 })],
+      '[1,{"a":1},{"a":1}]',
+    ],
     ['an object without a prototype', Object.assign(Object.create(null), { a: 1 }), '{"a":1}'],
   ])('of %s', (_what, value, json) => {
     expect(checkpointJson(value)).toBe(json);
@@ -30,7 +34,14 @@ describe('a checkpoint', () => {
     [[-Infinity], 'value[0] is -Infinity'],
     [circular, 'value.pages[1].back is part of itself'],
     [{ seen: new Map([[1, 2]]) }, 'value.seen is an instance of Map'],
-    [{ of: new (class Customer { name = 'a'; })() }, 'value.of is an instance of Customer'],
+    [
+      {
+        of: new (class Customer {
+          name = 'a';
+        })(),
+      },
+      'value.of is an instance of Customer',
+    ],
     [[Promise.resolve()], 'value[0] is an instance of Promise'],
     [{ at: new Date(NaN) }, 'value.at is an invalid date'],
     [{ name: 'a\u0000b' }, 'value.name is a text with a NUL or with half a character'],
@@ -45,7 +56,9 @@ describe('a checkpoint', () => {
   it('has a size, in bytes', () => {
     const fits = 'é'.repeat((MOST_CHECKPOINT_BYTES - 2) / 2);
     expect(Buffer.byteLength(checkpointJson(fits))).toBe(MOST_CHECKPOINT_BYTES);
-    expect(() => checkpointJson(`${fits}e`)).toThrow('it has 1048577 bytes of JSON, and at most 1048576 are kept. Save where to resume');
+    expect(() => checkpointJson(`${fits}e`)).toThrow(
+      'it has 1048577 bytes of JSON, and at most 1048576 are kept. Save where to resume',
+    );
   });
 
   it('takes all JSON, and gives it back', () => {

@@ -1,6 +1,8 @@
 import fc from 'fast-check';
 
-/** A field as it is written, and the numbers it stands for: made together, so that a test needs no reader of its own. */
+/**
+ * A field as it is written, and the numbers it stands for: made together, so that a test needs no reader of its own.
+ */
 export interface WrittenField {
   readonly text: string;
   readonly values: ReadonlySet<number>;
@@ -24,7 +26,11 @@ const second = fc.constantFrom<WrittenField>(
 );
 const minute = aField(0, 59);
 const hour = fc.oneof(aField(0, 23), aField(0, 23, 3));
-const dayOfMonth = fc.oneof({ weight: 2, arbitrary: fc.constant(all('*', 1, 31)) }, fc.constant(all('?', 1, 31)), aField(1, 31));
+const dayOfMonth = fc.oneof(
+  { weight: 2, arbitrary: fc.constant(all('*', 1, 31)) },
+  fc.constant(all('?', 1, 31)),
+  aField(1, 31),
+);
 const month = fc.oneof({ weight: 4, arbitrary: fc.constant(all('*', 1, 12)) }, aField(1, 12));
 const dayOfWeek = fc.oneof({ weight: 2, arbitrary: fc.constant(all('*', 0, 6)) }, aField(0, 6));
 
@@ -33,14 +39,18 @@ export const anExpression: fc.Arbitrary<WrittenExpression> = fc
   .record({ second, minute, hour, dayOfMonth, month, dayOfWeek })
   .map((fields) => ({
     ...fields,
-    text: [fields.second, fields.minute, fields.hour, fields.dayOfMonth, fields.month, fields.dayOfWeek].map(({ text }) => text).join(' '),
+    text: [fields.second, fields.minute, fields.hour, fields.dayOfMonth, fields.month, fields.dayOfWeek]
+      .map(({ text }) => text)
+      .join(' '),
   }));
 
 /** @param highest the highest number that is written */
 function aField(min: number, max: number, highest = max): fc.Arbitrary<WrittenField> {
   const value = fc.integer({ min, max: highest });
   const one = value.map((n) => ({ text: `${n}`, values: new Set([n]) }));
-  const stars = fc.integer({ min: 1, max: Math.max(1, Math.floor(max / 2)) }).map((step) => ({ text: `*/${step}`, values: steps(min, max, step) }));
+  const stars = fc
+    .integer({ min: 1, max: Math.max(1, Math.floor(max / 2)) })
+    .map((step) => ({ text: `*/${step}`, values: steps(min, max, step) }));
   const range = fc.tuple(value, value, fc.integer({ min: 1, max: 3 })).map(([from, to, step]) => ({
     text: step === 1 ? `${from}-${to}` : `${from}-${to}/${step}`,
     values: from <= to ? steps(from, to, step) : wrapped(from, to, step, min, max),

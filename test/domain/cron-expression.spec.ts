@@ -159,10 +159,12 @@ describe('H', () => {
   });
 
   it('spreads', () => {
-    const minutes = Array.from({ length: 600 }, (_, i) => parseCronExpression('H * * * *', { jobName: `job-${i}` }).minutes[0]);
+    const minutes = Array.from(
+      { length: 600 },
+      (_, i) => parseCronExpression('H * * * *', { jobName: `job-${i}` }).minutes[0],
+    );
     expect(new Set(minutes).size).toBe(60);
   });
-
 });
 
 describe('what is refused', () => {
@@ -180,24 +182,65 @@ describe('what is refused', () => {
     ['0 0 MON * *', 'Cron "0 0 MON * *": day of month "MON" is not a number from 1 to 31.'],
     ['1k * * * *', 'Cron "1k * * * *": minute "1k" is not *, a number from 0 to 59, a range or a step.'],
     ['1,,2 * * * *', 'Cron "1,,2 * * * *": minute "1,,2" has an empty list item.'],
-    ['? * * * *', 'Cron "? * * * *": minute "?" has a ?, which may only stand alone, as a day of month or day of week.'],
+    [
+      '? * * * *',
+      'Cron "? * * * *": minute "?" has a ?, which may only stand alone, as a day of month or day of week.',
+    ],
     ['0 0 * * L', 'Cron "0 0 * * L": day of week "L" does not say which day; write 5L for the last Friday.'],
     ['0 0 * * 5#6', 'Cron "0 0 * * 5#6": day of week "5#6" has 6 after the #, outside 1-5.'],
     ['0 0 L-31 * *', 'Cron "0 0 L-31 * *": day of month "L-31" counts back 31 days, but at most 30 are possible.'],
     ['H 2 * * *', 'Cron "H 2 * * *": minute "H" needs the name of a job to be spread by: give jobName.'],
-    ['@every 5m', 'Cron "@every 5m": alias "@every 5m" is unknown; @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly are known.'],
-    ['* * * *', 'Cron "* * * *": has 4 fields, but 5 are expected (minute, hour, day of month, month, day of week), or 6 with a second before them.'],
+    [
+      '@every 5m',
+      'Cron "@every 5m": alias "@every 5m" is unknown; @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly are known.',
+    ],
+    [
+      '* * * *',
+      'Cron "* * * *": has 4 fields, but 5 are expected (minute, hour, day of month, month, day of week), or 6 with a second before them.',
+    ],
   ])('%s', (expression, message) => {
     expect(() => parseCronExpression(expression)).toThrow(InvalidCronExpressionError);
     expect(() => parseCronExpression(expression)).toThrow(message);
   });
 
   it.each([
-    '', ' ', '0', '* * * * * * *', '-1 * * * *', '+1 * * * *', '1.5 * * * *', '*-5 * * * *', '1-2-3 * * * *', '1/2/3 * * * *',
-    '5- * * * *', '*/ * * * *', '** * * * *', '0 0 W * *', '0 0 0W * *', '0 0 32W * *', '0 0 1-5W * *', '0 0 WL * *',
-    '0 0 L-0-1 * *', '0 0 ?,5 * *', '0 0 ?/2 * *', '0 0 * * #2', '0 0 * * 1#', '0 0 * * 1#0', '0 0 * * 1-5#2', '0 0 * * L-2',
-    '0 0 * * 5W', 'L * * * *', '0 0 1 L *', '0 0 * JANU-MAR *', '0 0 * * MO', '0 0 * * SU0', '@', '@@daily', '@reboot',
-    'CRON_TZ=UTC 0 0 * * *', '0 0 * * \u0661',
+    '',
+    ' ',
+    '0',
+    '* * * * * * *',
+    '-1 * * * *',
+    '+1 * * * *',
+    '1.5 * * * *',
+    '*-5 * * * *',
+    '1-2-3 * * * *',
+    '1/2/3 * * * *',
+    '5- * * * *',
+    '*/ * * * *',
+    '** * * * *',
+    '0 0 W * *',
+    '0 0 0W * *',
+    '0 0 32W * *',
+    '0 0 1-5W * *',
+    '0 0 WL * *',
+    '0 0 L-0-1 * *',
+    '0 0 ?,5 * *',
+    '0 0 ?/2 * *',
+    '0 0 * * #2',
+    '0 0 * * 1#',
+    '0 0 * * 1#0',
+    '0 0 * * 1-5#2',
+    '0 0 * * L-2',
+    '0 0 * * 5W',
+    'L * * * *',
+    '0 0 1 L *',
+    '0 0 * JANU-MAR *',
+    '0 0 * * MO',
+    '0 0 * * SU0',
+    '@',
+    '@@daily',
+    '@reboot',
+    'CRON_TZ=UTC 0 0 * * *',
+    '0 0 * * \u0661',
   ])('"%s"', (expression) => {
     expect(() => parseCronExpression(expression)).toThrow(InvalidCronExpressionError);
   });
@@ -205,14 +248,20 @@ describe('what is refused', () => {
   it.each(['0 0 30 2 *', '0 0 30-31 2 *', '0 0 31 4,6,9,11 *', '0 0 L-30 2 *', '0 0 31W 4 *', '0 0 */16 * 1L'])(
     '%s, which never fires',
     (expression) => {
-      expect(() => parseCronExpression(expression)).toThrow(`Cron "${expression}": never fires, because no year has such a date.`);
+      expect(() => parseCronExpression(expression)).toThrow(
+        `Cron "${expression}": never fires, because no year has such a date.`,
+      );
     },
   );
 
   it('something that is no string, and something endless', () => {
-    expect(() => parseCronExpression(undefined as never)).toThrow('Cron "undefined": a string is expected, not undefined.');
+    expect(() => parseCronExpression(undefined as never)).toThrow(
+      'Cron "undefined": a string is expected, not undefined.',
+    );
     expect(() => parseCronExpression('1,'.repeat(1_000))).toThrow('2000 characters are more than the 1000 allowed');
     expect(() => parseCronExpression('H H H * *', { jobName: 'a' })).not.toThrow();
-    expect(() => parseCronExpression('H(9-2) * * * *', { jobName: 'a' })).toThrow('minute "H(9-2)" goes down from 9 to 2.');
+    expect(() => parseCronExpression('H(9-2) * * * *', { jobName: 'a' })).toThrow(
+      'minute "H(9-2)" goes down from 9 to 2.',
+    );
   });
 });

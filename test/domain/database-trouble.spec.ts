@@ -12,7 +12,12 @@ describe('what is wrong with the database', () => {
     [wrapped('3F000'), 'missing table', false, /run the migrations/],
     [wrapped('42703'), 'other tables', false, /another version/],
     [coded('28P01'), 'password', false, /user and password/],
-    [new Error('SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a string'), 'password', false, /user and password/],
+    [
+      new Error('SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a string'),
+      'password',
+      false,
+      /user and password/,
+    ],
     [coded('28000'), 'not let in', false, /pg_hba\.conf/],
     [coded('3D000'), 'missing database', false, /create it/],
     [wrapped('25006'), 'read-only', true, /primary/],
@@ -42,7 +47,16 @@ describe('what is wrong with the database', () => {
     [coded('08')],
     ['ECONNREFUSED'],
     [null],
-    [new Proxy({}, { get: () => { throw new Error('no'); } })],
+    [
+      new Proxy(
+        {},
+        {
+          get: () => {
+            throw new Error('no');
+          },
+        },
+      ),
+    ],
   ])('is not what %# says', (error) => {
     expect(databaseTrouble(error)).toBeNull();
   });

@@ -1,5 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
-import { EARLIEST_MS, lateness, occurrenceOf, type DeliveredTime, type RefusedDelivery } from '../../lib/operations/delivery.js';
+import {
+  EARLIEST_MS,
+  lateness,
+  occurrenceOf,
+  type DeliveredTime,
+  type RefusedDelivery,
+} from '../../lib/operations/delivery.js';
 import { compileSchedule } from '../../lib/cron/schedule.js';
 
 const SCHEDULE = compileSchedule('15 2 * * *', 'Europe/Berlin');
@@ -30,25 +36,54 @@ describe('the occurrence that a delivery means', () => {
       return typeof found === 'number' ? new Date(found).toISOString().slice(14, 19) : found;
     };
     expect([means('* * * * *', '30T10:00:57'), means('* * * * *', '30T10:00:54')]).toEqual(['01:00', '00:00']);
-    expect([means('* * * * * *', '30T10:00:57'), means('*/10 * * * * *', '30T10:00:54'), means('*/10 * * * * *', '30T10:00:56')]).toEqual(['00:57', '00:50', '01:00']);
+    expect([
+      means('* * * * * *', '30T10:00:57'),
+      means('*/10 * * * * *', '30T10:00:54'),
+      means('*/10 * * * * *', '30T10:00:56'),
+    ]).toEqual(['00:57', '00:50', '01:00']);
   });
 
   it.each<[what: string, DeliveredTime, now: string, RefusedDelivery['problem'], RegExp]>([
-    ['a time off the grid', planned('30T01:16:00'), '30T01:16:00', 'off the grid', /no fire time at 2026-11-30T01:16:00.000Z; the nearest are 2026-11-30T01:15:00.000Z and 2026-12-01T01:15:00.000Z$/],
+    [
+      'a time off the grid',
+      planned('30T01:16:00'),
+      '30T01:16:00',
+      'off the grid',
+      /no fire time at 2026-11-30T01:16:00.000Z; the nearest are 2026-11-30T01:15:00.000Z and 2026-12-01T01:15:00.000Z$/,
+    ],
     ['a millisecond off', { kind: 'planned', at: at('30T01:15:00') + 1 }, '30T01:16:00', 'off the grid', /nearest/],
     ['what was sent later than within a minute', sent('30T01:16:01'), '30T01:16:01', 'off the grid', /the nearest are/],
-    ['what is to come', planned('30T01:15:00'), '30T01:13:59', 'too early', /^2026-11-30T01:15:00.000Z is still 1m1s away by the database's clock; deliver it when it is due, at most 1m before$/],
+    [
+      'what is to come',
+      planned('30T01:15:00'),
+      '30T01:13:59',
+      'too early',
+      /^2026-11-30T01:15:00.000Z is still 1m1s away by the database's clock; deliver it when it is due, at most 1m before$/,
+    ],
     ['what was sent before its time', sent('30T01:15:00'), '30T01:13:00', 'too early', /still 2m away/],
-    ['no time, when nothing is due', NOW, '30T01:17:01', 'nothing is due', /name the time that is meant, the nearest are 2026-11-30T01:15:00.000Z and/],
+    [
+      'no time, when nothing is due',
+      NOW,
+      '30T01:17:01',
+      'nothing is due',
+      /name the time that is meant, the nearest are 2026-11-30T01:15:00.000Z and/,
+    ],
   ])('is none for %s', (_, given, now, problem, why) => {
     const refused = occurrenceOf(SCHEDULE, given, at(now), 2 * MINUTE);
     expect(refused).toEqual({ problem, why: expect.stringMatching(why) });
   });
 
   it('is none after the end of a schedule, and that has one neighbour', () => {
-    const over = compileSchedule('15 2 * * *', 'Europe/Berlin', 'job', JSON.stringify({ trigger: 'external', endAt: '2026-11-30T00:00:00.000Z' }));
+    const over = compileSchedule(
+      '15 2 * * *',
+      'Europe/Berlin',
+      'job',
+      JSON.stringify({ trigger: 'external', endAt: '2026-11-30T00:00:00.000Z' }),
+    );
     expect(over.isExternal).toBe(true);
-    expect(occurrenceOf(over, planned('30T01:15:00'), at('30T01:15:00'), MINUTE)).toMatchObject({ why: expect.stringMatching(/; the nearest is 2026-11-29T01:15:00.000Z$/) });
+    expect(occurrenceOf(over, planned('30T01:15:00'), at('30T01:15:00'), MINUTE)).toMatchObject({
+      why: expect.stringMatching(/; the nearest is 2026-11-29T01:15:00.000Z$/),
+    });
   });
 
   it('may be a minute ahead, as the page says', () => expect(EARLIEST_MS).toBe(MINUTE));

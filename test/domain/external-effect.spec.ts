@@ -8,13 +8,30 @@ describe('an error that says that no connection was made', () => {
     ['a refused connection', coded('ECONNREFUSED'), true],
     ['a name that nobody knows', coded('ENOTFOUND'), true],
     ['what fetch throws about it', new TypeError('fetch failed', { cause: coded('ECONNREFUSED') }), true],
-    ['what fetch throws when several addresses refuse', new TypeError('fetch failed', { cause: Object.assign(new AggregateError([coded('ECONNREFUSED')]), { code: 'ECONNREFUSED' }) }), true],
+    [
+      'what fetch throws when several addresses refuse',
+      new TypeError('fetch failed', {
+        cause: Object.assign(new AggregateError([coded('ECONNREFUSED')]), { code: 'ECONNREFUSED' }),
+      }),
+      true,
+    ],
     ['a connection that was cut', coded('ECONNRESET'), false],
     ['a timeout', coded('ETIMEDOUT'), false],
     ['an answer', new Error('500'), false],
     ['a text', 'ECONNREFUSED', false],
     ['nothing', undefined, false],
-    ['what throws when it is asked', new Proxy({}, { get: () => { throw new Error('no'); } }), false],
+    [
+      'what throws when it is asked',
+      new Proxy(
+        {},
+        {
+          get: () => {
+            throw new Error('no');
+          },
+        },
+      ),
+      false,
+    ],
   ])('%s', (_what, error, expected) => {
     expect(neverConnected(error)).toBe(expected);
   });

@@ -1,8 +1,26 @@
 import { describe, expect, it } from '@jest/globals';
-import { GONE_FOR_MS, GRACE_MS, LOOK_EVERY_MS, PROVE_EVERY_MS, firstGone, goneForGood, nextGone, stillGone, type GoneRun, type GoneSince } from '../../lib/runs/fast-failover.js';
+import {
+  GONE_FOR_MS,
+  GRACE_MS,
+  LOOK_EVERY_MS,
+  PROVE_EVERY_MS,
+  firstGone,
+  goneForGood,
+  nextGone,
+  stillGone,
+  type GoneRun,
+  type GoneSince,
+} from '../../lib/runs/fast-failover.js';
 
 const NOBODY: GoneSince = new Map();
-const aRun = (changes: Partial<GoneRun> = {}): GoneRun => ({ jobName: 'job', fireTime: new Date(1_000), attempt: 1, instanceId: 'A', lifeline: '7', ...changes });
+const aRun = (changes: Partial<GoneRun> = {}): GoneRun => ({
+  jobName: 'job',
+  fireTime: new Date(1_000),
+  attempt: 1,
+  instanceId: 'A',
+  lifeline: '7',
+  ...changes,
+});
 
 describe('a run without its owner’s lifeline', () => {
   it('is gone for good when it has been seen so for long enough, and not a millisecond earlier', () => {

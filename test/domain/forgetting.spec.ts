@@ -5,7 +5,11 @@ import { aJob } from '../support/job.js';
 
 const DAY = 86_400_000;
 const at = (text: string) => Date.parse(text);
-const partition = (table: AgedPartition['table'], month: number, state: AgedPartition['state'] = 'attached'): AgedPartition => ({
+const partition = (
+  table: AgedPartition['table'],
+  month: number,
+  state: AgedPartition['state'] = 'attached',
+): AgedPartition => ({
   table,
   name: `${table} ${month}`,
   from: Date.UTC(2026, month - 1, 1),
@@ -22,8 +26,21 @@ describe('what is forgotten', () => {
   });
 
   it('goes by the month, and of a month by its runs, pages and receipts; what was begun goes on, however young', () => {
-    const all = [partition('receipts', 3), partition('receipts', 9, 'detached'), partition('job_runs', 4), partition('job_pages', 3), partition('job_runs', 3), partition('job_runs', 9)];
-    expect(forgettable(all, at('2026-06-01T00:00:00Z')).map(({ name }) => name)).toEqual(['job_runs 3', 'job_pages 3', 'receipts 3', 'job_runs 4', 'receipts 9']);
+    const all = [
+      partition('receipts', 3),
+      partition('receipts', 9, 'detached'),
+      partition('job_runs', 4),
+      partition('job_pages', 3),
+      partition('job_runs', 3),
+      partition('job_runs', 9),
+    ];
+    expect(forgettable(all, at('2026-06-01T00:00:00Z')).map(({ name }) => name)).toEqual([
+      'job_runs 3',
+      'job_pages 3',
+      'receipts 3',
+      'job_runs 4',
+      'receipts 9',
+    ]);
   });
 });
 
@@ -44,7 +61,8 @@ describe('the months that are made', () => {
 });
 
 describe('a retention', () => {
-  const problems = (retentionMs: number, changes = {}) => problemsOfRetention(aJob('job', '0 3 * * *', changes), retentionMs);
+  const problems = (retentionMs: number, changes = {}) =>
+    problemsOfRetention(aJob('job', '0 3 * * *', changes), retentionMs);
 
   it('is longer than what may still run by a day', () => {
     expect(problems(2 * DAY)).toEqual([]);

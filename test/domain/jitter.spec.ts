@@ -12,11 +12,16 @@ describe('jitter', () => {
 
   it('never reaches the next fire time, nor its own limit', () => {
     fc.assert(
-      fc.property(fc.string(), fc.integer({ min: 0, max: 1e6 }), fc.option(fc.integer({ min: 1_000, max: 1e6 })), (name, jitterMs, gapMs) => {
-        const delay = jitterDelay(name, jitterMs, gapMs);
-        expect(delay).toBeGreaterThanOrEqual(0);
-        expect(delay).toBeLessThan(Math.max(1, Math.min(jitterMs, gapMs ?? jitterMs)));
-      }),
+      fc.property(
+        fc.string(),
+        fc.integer({ min: 0, max: 1e6 }),
+        fc.option(fc.integer({ min: 1_000, max: 1e6 })),
+        (name, jitterMs, gapMs) => {
+          const delay = jitterDelay(name, jitterMs, gapMs);
+          expect(delay).toBeGreaterThanOrEqual(0);
+          expect(delay).toBeLessThan(Math.max(1, Math.min(jitterMs, gapMs ?? jitterMs)));
+        },
+      ),
     );
   });
 
@@ -49,11 +54,8 @@ describe('an idempotency key', () => {
 
 describe('months', () => {
   it('around an instant, across a year', () => {
-    expect(monthsAround(new Date('2026-12-31T23:59:59Z'), 1, 2).map((month) => month.toISOString().slice(0, 10))).toEqual([
-      '2026-11-01',
-      '2026-12-01',
-      '2027-01-01',
-      '2027-02-01',
-    ]);
+    expect(
+      monthsAround(new Date('2026-12-31T23:59:59Z'), 1, 2).map((month) => month.toISOString().slice(0, 10)),
+    ).toEqual(['2026-11-01', '2026-12-01', '2027-01-01', '2027-02-01']);
   });
 });

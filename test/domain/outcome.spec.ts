@@ -42,29 +42,71 @@ describe('G7 retries', () => {
 
 describe('what a handler threw', () => {
   const NOW = Date.parse('2026-03-10T10:00:00Z');
-  const wish = (thrown: unknown, retryable: RetryableFunction | null = null) => readFailure(thrown, retryable, NOW).wish;
+  const wish = (thrown: unknown, retryable: RetryableFunction | null = null) =>
+    readFailure(thrown, retryable, NOW).wish;
 
   it.each<[string, unknown, RetryableFunction | null, object]>([
     ['an error is retried', new Error('no'), null, { kind: 'retry' }],
     ['also one that retryable finds so', new Error('no'), () => true, { kind: 'retry' }],
-    ['one that it does not is the end', new Error('no'), (error) => !(error instanceof Error), { kind: 'end', reason: 'not retryable' }],
-    ['what it answers beside true and false is no answer', new Error('no'), () => undefined as never, { kind: 'retry' }],
-    ['GiveUp is the end, with its reason', new GiveUp('no such customer'), null, { kind: 'end', reason: 'gave up: no such customer' }],
-    ['whatever retryable says', new GiveUp('no such customer'), () => true, { kind: 'end', reason: 'gave up: no such customer' }],
+    [
+      'one that it does not is the end',
+      new Error('no'),
+      (error) => !(error instanceof Error),
+      { kind: 'end', reason: 'not retryable' },
+    ],
+    [
+      'what it answers beside true and false is no answer',
+      new Error('no'),
+      () => undefined as never,
+      { kind: 'retry' },
+    ],
+    [
+      'GiveUp is the end, with its reason',
+      new GiveUp('no such customer'),
+      null,
+      { kind: 'end', reason: 'gave up: no such customer' },
+    ],
+    [
+      'whatever retryable says',
+      new GiveUp('no such customer'),
+      () => true,
+      { kind: 'end', reason: 'gave up: no such customer' },
+    ],
     ['RetryLater says in how long', new RetryLater('5m'), null, { kind: 'later', inMs: 300_000 }],
     ['or when', new RetryLater(new Date(NOW + 1_000)), () => false, { kind: 'later', inMs: 1_000 }],
-    ['an object that throws when it is looked at is retried', new Proxy({}, { getPrototypeOf: () => { throw new Error('trap'); } }), null, { kind: 'retry' }],
+    [
+      'an object that throws when it is looked at is retried',
+      new Proxy(
+        {},
+        {
+          getPrototypeOf: () => {
+            throw new Error('trap');
+          },
+        },
+      ),
+      null,
+      { kind: 'retry' },
+    ],
   ])('%s', (_name, thrown, retryable, expected) => {
     expect(wish(thrown, retryable)).toEqual(expected);
   });
 
   it('is retried and told when retryable throws, or answers with a promise, whose failure ends no process', async () => {
-    const failing = () => { throw new RangeError('my own bug'); };
-    expect(readFailure(new Error('no'), failing, NOW)).toMatchObject({ error: { message: 'no' }, wish: RETRY, complaint: { name: 'RangeError', message: 'my own bug' } });
+    const failing = () => {
+      throw new RangeError('my own bug');
+    };
+    expect(readFailure(new Error('no'), failing, NOW)).toMatchObject({
+      error: { message: 'no' },
+      wish: RETRY,
+      complaint: { name: 'RangeError', message: 'my own bug' },
+    });
     const unhandled = jest.fn();
     process.once('unhandledRejection', unhandled);
     const late = (() => Promise.reject(new Error('late'))) as never;
-    expect(readFailure(new Error('no'), late, NOW)).toMatchObject({ wish: RETRY, complaint: { message: 'expected an answer at once, got a promise' } });
+    expect(readFailure(new Error('no'), late, NOW)).toMatchObject({
+      wish: RETRY,
+      complaint: { message: 'expected an answer at once, got a promise' },
+    });
     expect(() => decideRetry({ maxAttempts: 3, backoff: asked(late) }, RETRY, 1, 0)).toThrow('got a promise');
     await new Promise((resolve) => setImmediate(resolve));
     process.off('unhandledRejection', unhandled);

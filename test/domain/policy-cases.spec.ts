@@ -10,27 +10,45 @@ const LATE_AFTER_MS = 120_000;
 const MISSED = ['missed: too old', 'missed: too many', 'missed: skipped', 'missed: superseded by a newer one'] as const;
 
 /** Where our rule is another one, and what we do instead. */
-const OTHER_RULES: Readonly<Record<string, { readonly because: string; readonly expect: Readonly<Record<string, unknown>> }>> = {
+const OTHER_RULES: Readonly<
+  Record<string, { readonly because: string; readonly expect: Readonly<Record<string, unknown>> }>
+> = {
   'decide-033': {
-    because: 'From 09:00 to a week later at 10:00 there are 169 fire times; one runs, and 168 are recorded. The case says 167.',
+    because:
+      'From 09:00 to a week later at 10:00 there are 169 fire times; one runs, and 168 are recorded. The case says 167.',
     expect: { lost: 168 },
   },
   'decide-037': { because: 'As decide-033.', expect: { lost: 168 } },
   'timeline-001': {
-    because: 'What is due while a run holds its lease is skipped for good, and not started late when that run ends; the case allows both.',
-    expect: { starts: ['10:00', '10:04', '10:05', '10:06'].map((time) => ({ slot: `2016-05-19T${time}:00Z`, at: `2016-05-19T${time}:00Z` })) },
+    because:
+      'What is due while a run holds its lease is skipped for good, and not started late when that run ends; the case allows both.',
+    expect: {
+      starts: ['10:00', '10:04', '10:05', '10:06'].map((time) => ({
+        slot: `2016-05-19T${time}:00Z`,
+        at: `2016-05-19T${time}:00Z`,
+      })),
+    },
   },
 };
 
 const cases = policyCases();
 const offered = cases.filter((each) => notOffered(each) === null);
 const ofKind = (...kinds: PolicyCase['kind'][]) =>
-  offered.filter(({ kind }) => kinds.includes(kind)).map((each): [string, PolicyCase] => [each.id, { ...each, expect: { ...each.expect, ...OTHER_RULES[each.id]?.expect } }]);
+  offered
+    .filter(({ kind }) => kinds.includes(kind))
+    .map((each): [string, PolicyCase] => [
+      each.id,
+      { ...each, expect: { ...each.expect, ...OTHER_RULES[each.id]?.expect } },
+    ]);
 
 describe('the table of policy cases', () => {
   it('has no case that is left out silently', () => {
     const left = cases.map(notOffered).filter((name) => name !== null);
-    expect(Object.fromEntries([...new Set(left)].sort().map((name) => [name, left.filter((other) => other === name).length]))).toEqual({
+    expect(
+      Object.fromEntries(
+        [...new Set(left)].sort().map((name) => [name, left.filter((other) => other === name).length]),
+      ),
+    ).toEqual({
       'a pause after a failure': 1,
       'backfills in the planner': 1,
       'manual runs in the planner': 1,
@@ -57,7 +75,12 @@ describe('the table of policy cases', () => {
     job.start(2);
     job.tick(Date.parse(now));
     judge(wanted, {
-      starts: iso(job.starts().slice(before).map(({ slot }) => slot)),
+      starts: iso(
+        job
+          .starts()
+          .slice(before)
+          .map(({ slot }) => slot),
+      ),
       runningAfter: [...job.rows.values()].filter(({ status }) => status === 'running').length,
       skipped: iso(job.recorded('overlap').map(({ until }) => until)),
       lost: sum(job.recorded(...MISSED)),
@@ -85,7 +108,12 @@ describe('the table of policy cases', () => {
     const job = simulate(each);
     judge(each.expect, {
       starts: job.starts().map(({ slot, at }) => ({ slot: iso([slot])[0], at: iso([at])[0] })),
-      startsFrom: iso(job.starts().slice(1, 2).map(({ slot }) => slot))[0],
+      startsFrom: iso(
+        job
+          .starts()
+          .slice(1, 2)
+          .map(({ slot }) => slot),
+      )[0],
       skipped: iso(job.recorded('overlap').map(({ until }) => until)),
       lost: sum(job.recorded(...MISSED)),
       rowsForSlot: job.rows.size,
@@ -107,11 +135,22 @@ function jobOf({ schedule, policy }: PolicyCase, lateAfterMs: number): JobDefini
 
 function simulate(each: PolicyCase): SimulatedJob {
   const work = new Map((each.work ?? []).map(({ slot, runsMs }) => [Date.parse(slot), runsMs ?? 0]));
-  const job = new SimulatedJob(jobOf(each, LATE_AFTER_MS), Date.parse(each.from), (fireTime) => work.get(fireTime) ?? 0);
-  const events = (each.events ?? []).map(({ at, do: what }) => ({ at: Date.parse(at), what })).sort((a, b) => a.at - b.at);
+  const job = new SimulatedJob(
+    jobOf(each, LATE_AFTER_MS),
+    Date.parse(each.from),
+    (fireTime) => work.get(fireTime) ?? 0,
+  );
+  const events = (each.events ?? [])
+    .map(({ at, do: what }) => ({ at: Date.parse(at), what }))
+    .sort((a, b) => a.at - b.at);
   job.start(2);
-  for (let now = Date.parse(each.from); now <= Date.parse(each.to); now = Math.min(job.wakesAt(now), events[0]?.at ?? Infinity)) {
-    while (events[0] && events[0].at <= now) for (const what of events.shift()!.what.split(', ')) happen(job, what, now, each.schedule.tz);
+  for (
+    let now = Date.parse(each.from);
+    now <= Date.parse(each.to);
+    now = Math.min(job.wakesAt(now), events[0]?.at ?? Infinity)
+  ) {
+    while (events[0] && events[0].at <= now)
+      for (const what of events.shift()!.what.split(', ')) happen(job, what, now, each.schedule.tz);
     job.tick(now);
   }
   return job;

@@ -8,25 +8,47 @@ const DAY_MS = 1440 * MINUTE_MS;
 
 /** Days on which clocks did something, and some on which they did not. */
 const DAYS: ReadonlyArray<[timeZone: string, day: string]> = [
-  ['Europe/Berlin', '2025-03-30'], ['Europe/Berlin', '2025-10-26'],
-  ['America/New_York', '2024-03-10'], ['America/New_York', '2024-11-03'],
-  ['Australia/Lord_Howe', '2025-10-04'], ['Australia/Lord_Howe', '2026-04-04'],
-  ['Pacific/Chatham', '2026-09-26'], ['Pacific/Chatham', '2026-04-04'],
-  ['Antarctica/Troll', '2026-03-29'], ['Antarctica/Troll', '2026-10-25'],
-  ['Pacific/Apia', '2011-12-30'], ['Africa/Cairo', '2025-04-24'], ['Africa/Cairo', '2025-10-30'],
-  ['Asia/Beirut', '2025-03-29'], ['America/Asuncion', '2023-10-01'], ['America/Asuncion', '2024-03-24'],
-  ['America/Havana', '2025-03-09'], ['America/Havana', '2025-11-02'],
-  ['Africa/Casablanca', '2025-02-23'], ['Africa/Casablanca', '2025-04-06'],
-  ['Atlantic/Azores', '2026-10-25'], ['America/Santiago', '2025-04-06'], ['America/Santiago', '2025-09-07'],
-  ['America/St_Johns', '2006-04-02'], ['America/St_Johns', '2006-10-29'],
-  ['Antarctica/Casey', '2018-03-10'], ['Antarctica/Casey', '2016-10-21'], ['Asia/Pyongyang', '2018-05-04'],
-  ['Asia/Kathmandu', '1985-12-31'], ['America/Caracas', '2016-05-01'], ['Europe/London', '1971-10-31'],
-  ['Europe/Dublin', '2025-10-26'], ['Asia/Kolkata', '2024-02-29'], ['UTC', '2024-12-31'],
+  ['Europe/Berlin', '2025-03-30'],
+  ['Europe/Berlin', '2025-10-26'],
+  ['America/New_York', '2024-03-10'],
+  ['America/New_York', '2024-11-03'],
+  ['Australia/Lord_Howe', '2025-10-04'],
+  ['Australia/Lord_Howe', '2026-04-04'],
+  ['Pacific/Chatham', '2026-09-26'],
+  ['Pacific/Chatham', '2026-04-04'],
+  ['Antarctica/Troll', '2026-03-29'],
+  ['Antarctica/Troll', '2026-10-25'],
+  ['Pacific/Apia', '2011-12-30'],
+  ['Africa/Cairo', '2025-04-24'],
+  ['Africa/Cairo', '2025-10-30'],
+  ['Asia/Beirut', '2025-03-29'],
+  ['America/Asuncion', '2023-10-01'],
+  ['America/Asuncion', '2024-03-24'],
+  ['America/Havana', '2025-03-09'],
+  ['America/Havana', '2025-11-02'],
+  ['Africa/Casablanca', '2025-02-23'],
+  ['Africa/Casablanca', '2025-04-06'],
+  ['Atlantic/Azores', '2026-10-25'],
+  ['America/Santiago', '2025-04-06'],
+  ['America/Santiago', '2025-09-07'],
+  ['America/St_Johns', '2006-04-02'],
+  ['America/St_Johns', '2006-10-29'],
+  ['Antarctica/Casey', '2018-03-10'],
+  ['Antarctica/Casey', '2016-10-21'],
+  ['Asia/Pyongyang', '2018-05-04'],
+  ['Asia/Kathmandu', '1985-12-31'],
+  ['America/Caracas', '2016-05-01'],
+  ['Europe/London', '1971-10-31'],
+  ['Europe/Dublin', '2025-10-26'],
+  ['Asia/Kolkata', '2024-02-29'],
+  ['UTC', '2024-12-31'],
 ];
 
 describe('a walk through every minute, by the clock on the wall', () => {
   it('finds the fire times that are computed', () => {
-    const walks = new Map(DAYS.map(([timeZone, day]) => [`${timeZone} ${day}`, walk(timeZone, Date.parse(day) - 2 * DAY_MS, 4)]));
+    const walks = new Map(
+      DAYS.map(([timeZone, day]) => [`${timeZone} ${day}`, walk(timeZone, Date.parse(day) - 2 * DAY_MS, 4)]),
+    );
     fc.assert(
       fc.property(anExpression, fc.constantFrom(...DAYS), (expression, [timeZone, day]) => {
         const minutes = walks.get(`${timeZone} ${day}`)!;
@@ -58,7 +80,13 @@ const FIRST = 1440;
 /** Reads the clock by `Intl`, which the code under test does not use. */
 function walk(timeZone: string, fromMs: number, days: number): WallMinute[] {
   const clock = new Intl.DateTimeFormat('en-US', {
-    timeZone, hourCycle: 'h23', year: 'numeric', month: 'numeric', day: 'numeric', hour: 'numeric', minute: 'numeric',
+    timeZone,
+    hourCycle: 'h23',
+    year: 'numeric',
+    month: 'numeric',
+    day: 'numeric',
+    hour: 'numeric',
+    minute: 'numeric',
   });
   return Array.from({ length: days * 1440 }, (_, i) => {
     const instant = fromMs + i * MINUTE_MS;

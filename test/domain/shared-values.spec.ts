@@ -15,6 +15,8 @@ it('expressions share what they have alike, and an H is read for each job', () =
   expect(other!.hours).toBe(one!.hours);
   expect(other!.days).toBe(one!.days);
   expect(parseCronExpression('5 4 * * MON-FRI')).toBe(one);
-  expect(new Set(['a', 'b', 'c', 'd'].map((jobName) => parseCronExpression('H * * * *', { jobName }).minutes[0])).size).toBeGreaterThan(1);
+  expect(
+    new Set(['a', 'b', 'c', 'd'].map((jobName) => parseCronExpression('H * * * *', { jobName }).minutes[0])).size,
+  ).toBeGreaterThan(1);
   expect(() => parseCronExpression('H * * * *')).toThrow(/needs the name of a job/);
 });

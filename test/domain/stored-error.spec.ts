@@ -4,11 +4,28 @@ import { storableJson } from '../../lib/errors/stored-error.js';
 
 const cyclic: Record<string, unknown> = {};
 cyclic['self'] = cyclic;
-const hostile = new Proxy({}, { get: () => { throw new Error('no'); }, ownKeys: () => { throw new Error('no'); } });
+const hostile = new Proxy(
+  {},
+  {
+    get: () => {
+      throw new Error('no');
+    },
+    ownKeys: () => {
+      throw new Error('no');
+    },
+  },
+);
 
 const { proxy: revoked, revoke } = Proxy.revocable({}, {});
 revoke();
-const trapped = new Proxy({}, { getPrototypeOf: () => { throw new Error('no'); } });
+const trapped = new Proxy(
+  {},
+  {
+    getPrototypeOf: () => {
+      throw new Error('no');
+    },
+  },
+);
 
 describe('whatever is thrown can be stored', () => {
   it.each<[string, unknown, { name: string; message: string }]>([
@@ -31,7 +48,9 @@ describe('whatever is thrown can be stored', () => {
 
   it('with what caused it, and that, but no endless circle', () => {
     const driver = Object.assign(new Error('connection reset'), { stack: 'Error: connection reset\n at socket' });
-    const { stack } = describeError(Object.assign(new Error('save failed', { cause: driver }), { stack: 'Error: save failed\n at save' }));
+    const { stack } = describeError(
+      Object.assign(new Error('save failed', { cause: driver }), { stack: 'Error: save failed\n at save' }),
+    );
     expect(stack).toBe('Error: save failed\n at save\nCaused by: Error: connection reset\n at socket');
     const circle: Error & { cause?: unknown } = new Error('round');
     circle.cause = circle;

@@ -20,11 +20,26 @@ describe('the name of a zone', () => {
     ['EST', 'Time zone "EST" is an abbreviation; write "America/New_York" or the IANA name of another region.'],
     ['pst', 'Time zone "pst" is an abbreviation; write "America/Los_Angeles" or the IANA name of another region.'],
     ['CEST', 'Time zone "CEST" is an abbreviation; write "Europe/Berlin" or the IANA name of another region.'],
-    ['W. Europe Standard Time', 'Time zone "W. Europe Standard Time" is a Windows name; write "Europe/Berlin" or the IANA name of another region.'],
-    ['Central Standard Time (Mexico)', 'Time zone "Central Standard Time (Mexico)" is a Windows name; write "America/Mexico_City" or the IANA name of another region.'],
-    ['Atlantis Standard Time', 'Time zone "Atlantis Standard Time" is a Windows name; write the IANA name of the region.'],
-    ['UTC+2', 'Time zone "UTC+2" is a fixed offset; write the IANA name of a region, or "Etc/GMT-2" (the sign is reversed in these names).'],
-    ['GMT-05:00', 'Time zone "GMT-05:00" is a fixed offset; write the IANA name of a region, or "Etc/GMT+5" (the sign is reversed in these names).'],
+    [
+      'W. Europe Standard Time',
+      'Time zone "W. Europe Standard Time" is a Windows name; write "Europe/Berlin" or the IANA name of another region.',
+    ],
+    [
+      'Central Standard Time (Mexico)',
+      'Time zone "Central Standard Time (Mexico)" is a Windows name; write "America/Mexico_City" or the IANA name of another region.',
+    ],
+    [
+      'Atlantis Standard Time',
+      'Time zone "Atlantis Standard Time" is a Windows name; write the IANA name of the region.',
+    ],
+    [
+      'UTC+2',
+      'Time zone "UTC+2" is a fixed offset; write the IANA name of a region, or "Etc/GMT-2" (the sign is reversed in these names).',
+    ],
+    [
+      'GMT-05:00',
+      'Time zone "GMT-05:00" is a fixed offset; write the IANA name of a region, or "Etc/GMT+5" (the sign is reversed in these names).',
+    ],
     ['+05:30', 'Time zone "+05:30" is a fixed offset; write the IANA name of a region such as "Asia/Kolkata".'],
     ['Europe/Budapesst', 'Time zone "Europe/Budapesst" is unknown; did you mean "Europe/Budapest"?'],
     ['Berlin', 'Time zone "Berlin" is unknown; did you mean "Europe/Berlin"?'],
@@ -37,7 +52,10 @@ describe('the name of a zone', () => {
   });
 
   it.each([
-    ['CET', 'Time zone "CET" is an abbreviation kept for old systems; "Europe/Brussels" or the IANA name of another region says what is meant.'],
+    [
+      'CET',
+      'Time zone "CET" is an abbreviation kept for old systems; "Europe/Brussels" or the IANA name of another region says what is meant.',
+    ],
     ['Etc/GMT+5', 'Time zone "Etc/GMT+5" is UTC-5: the sign is reversed in these names.'],
     ['Europe/Berlin', null],
     ['UTC', null],

@@ -10,7 +10,9 @@ import type { CatchUpStore } from '../../lib/catch-up/catch-up.store.js';
 import { aJob } from '../support/job.js';
 
 it('a stop waits for the one job that is being decided, not for all that were missed', async () => {
-  const missed = ['one', 'two', 'three'].map((name) => ({ job: aJob(name, '* * * * *'), decidedUntil: 0 }) as unknown as JobTimeline);
+  const missed = ['one', 'two', 'three'].map(
+    (name) => ({ job: aJob(name, '* * * * *'), decidedUntil: 0 }) as unknown as JobTimeline,
+  );
   const asked: string[] = [];
   let fail = (_error: Error) => {};
   let reached = () => {};
@@ -25,7 +27,13 @@ it('a stop waits for the one job that is being decided, not for all that were mi
   const time = new DatabaseTime();
   time.observe(Date.now(), monotonicNow());
   const options = { pollIntervalMs: 60_000 } as ResolvedSchedulerOptions;
-  const catchUps = new CatchUpService(options, { due: () => ({ live: [], missed }) } as unknown as Timelines, silentStore, time, new SchedulerEvents());
+  const catchUps = new CatchUpService(
+    options,
+    { due: () => ({ live: [], missed }) } as unknown as Timelines,
+    silentStore,
+    time,
+    new SchedulerEvents(),
+  );
   catchUps.start();
   await deciding;
   const stopped = catchUps.stop();

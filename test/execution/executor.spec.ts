@@ -26,7 +26,10 @@ describe('G12 a claim that comes back after its lease has ended', () => {
     let ran = 0;
     const job = { definition: aJob('job', '* * * * *'), handler: async () => (ran += 1) };
     const runs = new InFlightRuns(events);
-    const endings = { write: async () => events.emit({ type: 'run.completed', jobName: 'job', fireTime: new Date(), attempt: 1, durationMs: 1 }) };
+    const endings = {
+      write: async () =>
+        events.emit({ type: 'run.completed', jobName: 'job', fireTime: new Date(), attempt: 1, durationMs: 1 }),
+    };
     const executor = new ExecutorService(
       { get: () => job } as never,
       runs,
@@ -59,7 +62,18 @@ describe('a handler that was told to stop', () => {
     const written: Outcome[] = [];
     const endings = { write: async (_run: InFlightRun, outcome: Outcome) => void written.push(outcome) };
     const heartbeat = { watch: () => {}, forget: () => {} };
-    const executor = new ExecutorService({ get: () => job } as never, runs, heartbeat as never, new RunContext(), endings as never, { now: () => Date.now() } as never, events, {} as never, { secret: '' } as never, NO_STEPS);
+    const executor = new ExecutorService(
+      { get: () => job } as never,
+      runs,
+      heartbeat as never,
+      new RunContext(),
+      endings as never,
+      { now: () => Date.now() } as never,
+      events,
+      {} as never,
+      { secret: '' } as never,
+      NO_STEPS,
+    );
     executor.start([aRun()]);
     await runs.drained(1_000);
     return { outcome: written[0], told };
@@ -73,19 +87,45 @@ describe('a handler that was told to stop', () => {
     ['nobody told it: it throws', () => fail(new Error('no')), { kind: 'retry', error: { message: 'no' } }],
     ['by a shutdown: it returns', (run) => run.shutDown(), { kind: 'released' }],
     ['by a shutdown: it throws', (run) => (run.shutDown(), fail(new Error('no'))), { kind: 'released' }],
-    ['by a timeout: it returns', (run) => run.timeOut('maxRunTime'), { kind: 'retry', error: { name: 'TimeoutError' } }],
-    ['by a timeout: it throws', (run) => (run.timeOut('maxRunTime'), fail(new Error('aborted'))), { kind: 'retry', error: { name: 'TimeoutError' } }],
-    ['by a timeout: it gives up', (run) => (run.timeOut('maxRunTime'), fail(new GiveUp('too big'))), { kind: 'dead', error: { name: 'GiveUp' }, reason: 'gave up: too big' }],
-    ['by a timeout: it knows when', (run) => (run.timeOut('maxRunTime'), fail(new RetryLater('1h'))), { kind: 'retry', delayMs: 3_600_000 }],
+    [
+      'by a timeout: it returns',
+      (run) => run.timeOut('maxRunTime'),
+      { kind: 'retry', error: { name: 'TimeoutError' } },
+    ],
+    [
+      'by a timeout: it throws',
+      (run) => (run.timeOut('maxRunTime'), fail(new Error('aborted'))),
+      { kind: 'retry', error: { name: 'TimeoutError' } },
+    ],
+    [
+      'by a timeout: it gives up',
+      (run) => (run.timeOut('maxRunTime'), fail(new GiveUp('too big'))),
+      { kind: 'dead', error: { name: 'GiveUp' }, reason: 'gave up: too big' },
+    ],
+    [
+      'by a timeout: it knows when',
+      (run) => (run.timeOut('maxRunTime'), fail(new RetryLater('1h'))),
+      { kind: 'retry', delayMs: 3_600_000 },
+    ],
     ['by a cancel: it returns', (run) => run.cancel('wrong month'), { kind: 'cancelled', reason: 'wrong month' }],
-    ['by a cancel: it throws', (run) => (run.cancel('wrong month'), fail(new Error('no'))), { kind: 'cancelled', reason: 'wrong month' }],
-    ['by a cancel while it is shut down', (run) => (run.shutDown(), run.cancel('wrong month')), { kind: 'cancelled', reason: 'wrong month' }],
+    [
+      'by a cancel: it throws',
+      (run) => (run.cancel('wrong month'), fail(new Error('no'))),
+      { kind: 'cancelled', reason: 'wrong month' },
+    ],
+    [
+      'by a cancel while it is shut down',
+      (run) => (run.shutDown(), run.cancel('wrong month')),
+      { kind: 'cancelled', reason: 'wrong month' },
+    ],
   ])('%s', async (_name, handler, outcome) => {
     expect((await outcomeOf(handler)).outcome).toMatchObject(outcome);
   });
 
   it('retryable is asked about the timeout, too', async () => {
-    const { outcome } = await outcomeOf((run) => run.timeOut('maxRunTime'), { retryable: (error) => !(error instanceof TimeoutError) });
+    const { outcome } = await outcomeOf((run) => run.timeOut('maxRunTime'), {
+      retryable: (error) => !(error instanceof TimeoutError),
+    });
     expect(outcome).toMatchObject({ kind: 'dead', reason: 'not retryable', error: { name: 'TimeoutError' } });
   });
 
@@ -95,7 +135,11 @@ describe('a handler that was told to stop', () => {
     expect(retryable.outcome).toMatchObject({ kind: 'retry', error: { message: 'no' } });
     expect(retryable.told).toContain('policy.failed');
     const backoff = await outcomeOf(() => fail(new Error('no')), { backoff: { kind: 'function', delay: broken } });
-    expect(backoff.outcome).toMatchObject({ kind: 'dead', error: { message: 'no' }, reason: 'its backoff threw: my own bug' });
+    expect(backoff.outcome).toMatchObject({
+      kind: 'dead',
+      error: { message: 'no' },
+      reason: 'its backoff threw: my own bug',
+    });
     expect(backoff.told).toContain('policy.failed');
   });
 });

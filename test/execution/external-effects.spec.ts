@@ -19,13 +19,38 @@ function effectsWith(store: Partial<Record<keyof ExternalReceiptStore, (...args:
   const runs = new InFlightRuns(events);
   const run = new InFlightRun(aRun({ leaseDeadline: monotonicNow() + 60_000 }), aJob('job', '* * * * *'));
   runs.add(run);
-  const queryRunner = { connect: async () => ({}), startTransaction: async () => {}, commitTransaction: async () => {}, rollbackTransaction: async () => {}, release: async () => {}, manager: {} };
+  const queryRunner = {
+    connect: async () => ({}),
+    startTransaction: async () => {},
+    commitTransaction: async () => {},
+    rollbackTransaction: async () => {},
+    release: async () => {},
+    manager: {},
+  };
   const database = { receipts: async () => ({ createQueryRunner: () => queryRunner }) };
   const partitions = { makingSure: (_instants: unknown, work: () => unknown) => work() };
   const opened = { kind: 'opened', idempotencyKey: 'key', again: false };
-  const all = { open: async () => opened, close: async () => 'closed', doubt: async () => true, takeBack: async () => false, ...store };
-  const effects = new ExternalEffects(runs, all as never, partitions as never, database as never, { of: () => 'key' } as never, events);
-  const plan = <Answer>(call: CallPlan<Answer>['call']): CallPlan<Answer> => ({ call, policy: 'park', notDone: () => false, slots: new Slots(1) });
+  const all = {
+    open: async () => opened,
+    close: async () => 'closed',
+    doubt: async () => true,
+    takeBack: async () => false,
+    ...store,
+  };
+  const effects = new ExternalEffects(
+    runs,
+    all as never,
+    partitions as never,
+    database as never,
+    { of: () => 'key' } as never,
+    events,
+  );
+  const plan = <Answer>(call: CallPlan<Answer>['call']): CallPlan<Answer> => ({
+    call,
+    policy: 'park',
+    notDone: () => false,
+    slots: new Slots(1),
+  });
   return { effects, run, plan, told, opened };
 }
 
@@ -41,7 +66,13 @@ describe('an answer that cannot be written', () => {
   it('is written when the database is back, and the call is not made again', async () => {
     const { effects, run, plan, told } = effectsWith({ close: failing(3, 'closed') });
     let calls = 0;
-    expect(await effects.once(run, KEY, plan(() => ++calls))).toEqual({ applied: true, inDoubt: false, result: 1 });
+    expect(
+      await effects.once(
+        run,
+        KEY,
+        plan(() => ++calls),
+      ),
+    ).toEqual({ applied: true, inDoubt: false, result: 1 });
     expect(calls).toBe(1);
     expect(told).toEqual(['loop.failed', 'loop.failed', 'loop.failed', 'receipt.written']);
   });
@@ -49,13 +80,25 @@ describe('an answer that cannot be written', () => {
   it('is given up with the lease: the call is in doubt by its open receipt', async () => {
     const { effects, run, plan } = effectsWith({ close: failing(Infinity, 'closed') });
     run.leaseDeadline = monotonicNow() + 200;
-    await expect(effects.once(run, KEY, plan(() => 1))).rejects.toThrow('the database is gone');
+    await expect(
+      effects.once(
+        run,
+        KEY,
+        plan(() => 1),
+      ),
+    ).rejects.toThrow('the database is gone');
   });
 
   it('hides nothing that the call threw', async () => {
     const { effects, run, plan, told } = effectsWith({ doubt: failing(Infinity, true) });
     run.leaseDeadline = monotonicNow() + 200;
-    await expect(effects.once(run, KEY, plan(() => Promise.reject(new Error('socket hang up'))))).rejects.toThrow('socket hang up');
+    await expect(
+      effects.once(
+        run,
+        KEY,
+        plan(() => Promise.reject(new Error('socket hang up'))),
+      ),
+    ).rejects.toThrow('socket hang up');
     expect(told).not.toContain('effect.inDoubt');
   });
 });
@@ -72,7 +115,13 @@ describe('a process that was frozen after it had opened the receipt', () => {
       takeBack: async (...args: unknown[]) => (taken.push(args[3]), false),
     });
     let calls = 0;
-    await expect(effects.once(run, KEY, plan(() => ++calls))).rejects.toThrow(/lease .* is lost/);
+    await expect(
+      effects.once(
+        run,
+        KEY,
+        plan(() => ++calls),
+      ),
+    ).rejects.toThrow(/lease .* is lost/);
     expect(calls).toBe(0);
     expect(taken).toMatchObject([{ name: 'EffectNotDone', message: expect.stringMatching(/was not made/) }]);
     expect(told).toEqual(['lease.lost']);

@@ -13,7 +13,11 @@ beforeEach(() => {
   jest.useFakeTimers();
   asked = [];
   answer = async (runs) => runs;
-  givenUp = new GivenUpRuns({ giveUp: (runs: readonly AttemptFacts[]) => (asked.push(runs), answer(runs)) } as never, new SchedulerEvents(), 'me');
+  givenUp = new GivenUpRuns(
+    { giveUp: (runs: readonly AttemptFacts[]) => (asked.push(runs), answer(runs)) } as never,
+    new SchedulerEvents(),
+    'me',
+  );
   givenUp.start();
 });
 afterEach(async () => {

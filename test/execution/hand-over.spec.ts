@@ -24,7 +24,10 @@ interface Story {
 }
 
 /** Executes one run with this handler, until it has ended. @param status what becomes of the row when it is released */
-async function execute(handler: (story: Story) => Promise<unknown>, status: 'queued' | 'cancelled' | 'not ours' = 'queued') {
+async function execute(
+  handler: (story: Story) => Promise<unknown>,
+  status: 'queued' | 'cancelled' | 'not ours' = 'queued',
+) {
   const events = new SchedulerEvents();
   const told: SchedulerFact['type'][] = [];
   events.subscribe(({ type }) => told.push(type));
@@ -49,7 +52,10 @@ async function execute(handler: (story: Story) => Promise<unknown>, status: 'que
     if ('matcherResult' in error) complaint = error;
     throw error;
   };
-  const job = { definition: aJob('job', '* * * * *'), handler: (run: CronRun) => handler({ run, here: runs.list()[0]!, runs, told, forgotten }).catch(keep) };
+  const job = {
+    definition: aJob('job', '* * * * *'),
+    handler: (run: CronRun) => handler({ run, here: runs.list()[0]!, runs, told, forgotten }).catch(keep),
+  };
   const executor = new ExecutorService(
     { get: () => job } as never,
     runs,
@@ -78,7 +84,15 @@ describe('a handler that is told to stop by a shutdown and hands its run over', 
       // Here no other run of the job starts beside what is left of this one.
       expect(runs.lingers(here.job)).toBe(true);
     });
-    expect(written).toEqual([{ status: 'queued', reason: 'released by its handler: the rest is for another', error: null, retryInMs: 0, releases: 1 }]);
+    expect(written).toEqual([
+      {
+        status: 'queued',
+        reason: 'released by its handler: the rest is for another',
+        error: null,
+        retryInMs: 0,
+        releases: 1,
+      },
+    ]);
     expect(told).toEqual(['run.started', 'run.released']);
   });
 
@@ -126,15 +140,23 @@ describe('what comes after a hand-over', () => {
 describe('a run is not handed over', () => {
   it('while its application goes on: a handler that always did it would be started for ever', async () => {
     let refused: unknown;
-    const { written } = await execute(async ({ run }) => run.release().catch((error: unknown) => Promise.reject((refused = error))));
+    const { written } = await execute(async ({ run }) =>
+      run.release().catch((error: unknown) => Promise.reject((refused = error))),
+    );
     expect(refused).toBeInstanceOf(RunStateError);
-    expect(String(refused)).toMatch(/Cannot release job of .*, which is running: its application is not stopping; throw new RetryLater\(\)/);
+    expect(String(refused)).toMatch(
+      /Cannot release job of .*, which is running: its application is not stopping; throw new RetryLater\(\)/,
+    );
     expect(written).toMatchObject([{ status: 'failed', releases: 0 }]);
   });
 
   it.each<[string, (run: InFlightRun, runs: InFlightRuns) => void, object[]]>([
     ['was cancelled', (run) => run.cancel('wrong month'), [{ status: 'cancelled', reason: 'wrong month' }]],
-    ['was cancelled while it was shut down', (run) => (run.shutDown(), run.cancel('wrong month')), [{ status: 'cancelled', reason: 'wrong month' }]],
+    [
+      'was cancelled while it was shut down',
+      (run) => (run.shutDown(), run.cancel('wrong month')),
+      [{ status: 'cancelled', reason: 'wrong month' }],
+    ],
     ['timed out', (run) => run.timeOut('maxRunTime'), [{ status: 'failed', releases: 0 }]],
     ['lost its lease', (run, runs) => runs.lose(run, 'expired'), []],
   ])('that %s', async (_what, stop, ends) => {

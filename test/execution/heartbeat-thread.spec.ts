@@ -29,10 +29,12 @@ function threadWith(password: () => Promise<string>) {
       failures += 1;
       waiting = waiting.filter((one) => one.failures > failures || one.resolve());
     },
-    ended: () => undefined, replaced: () => {},
+    ended: () => undefined,
+    replaced: () => {},
   };
   const settings = () => ({ ...connectionSettings(address(), 'the thread under test'), password });
-  const failed = (count: number) => (failures >= count ? Promise.resolve() : new Promise<void>((resolve) => waiting.push({ failures: count, resolve })));
+  const failed = (count: number) =>
+    failures >= count ? Promise.resolve() : new Promise<void>((resolve) => waiting.push({ failures: count, resolve }));
   return { thread: new HeartbeatThread(settings, { schema: 'public', watch: WATCH }, listener), heard, failed };
 }
 
@@ -74,8 +76,18 @@ describe('the heartbeat’s thread', () => {
     give(await rightPassword());
     await starting;
     // A thread would have something to say about a lease: that there is no such table.
-    const lease = { id: 'one', jobName: 'job', fireTime: new Date().toISOString(), attempt: 1, instanceId: 'me', leaseMs: 900 };
-    thread.post({ type: 'watch', runs: [{ ...lease, renewEveryMs: 1, leaseDeadline: monotonicNow() + 900, renewUntil: Infinity }] });
+    const lease = {
+      id: 'one',
+      jobName: 'job',
+      fireTime: new Date().toISOString(),
+      attempt: 1,
+      instanceId: 'me',
+      leaseMs: 900,
+    };
+    thread.post({
+      type: 'watch',
+      runs: [{ ...lease, renewEveryMs: 1, leaseDeadline: monotonicNow() + 900, renewUntil: Infinity }],
+    });
     await sleep(500);
     expect(heard).toEqual([]);
   });
@@ -85,6 +97,8 @@ describe('the heartbeat’s thread', () => {
     const started = await thread.start().catch((error: unknown) => error);
     await thread.stop();
     expect(String(started)).toMatch(/password authentication failed/);
-    expect(await database.query(`select from pg_stat_activity where application_name = 'the thread under test'`)).toEqual([]);
+    expect(
+      await database.query(`select from pg_stat_activity where application_name = 'the thread under test'`),
+    ).toEqual([]);
   });
 });

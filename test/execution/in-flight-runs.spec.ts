@@ -136,7 +136,8 @@ describe('a run under way', () => {
 
 describe('a run whose owner has to prove that it lives', () => {
   const CLAIMED_AT = 5_000;
-  const claimed = (lifeline: LifelineProof) => new InFlightRun(aRun({ leaseMs: 60_000, leaseDeadline: CLAIMED_AT + 60_000 }), aJob('job', '* * * * *'), lifeline);
+  const claimed = (lifeline: LifelineProof) =>
+    new InFlightRun(aRun({ leaseMs: 60_000, leaseDeadline: CLAIMED_AT + 60_000 }), aJob('job', '* * * * *'), lifeline);
 
   it('is lost when it was not proved in time, long before its lease ends', () => {
     const lifeline = new LifelineProof();

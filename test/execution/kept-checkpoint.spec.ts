@@ -111,7 +111,11 @@ describe('the checkpoint of an attempt', () => {
     const ends = Promise.allSettled(calls);
     await turn();
     run.loseLease('expired');
-    expect((await ends).map((end) => end.status === 'rejected' && end.reason)).toEqual([expect.any(LeaseLostError), expect.any(LeaseLostError), expect.any(LeaseLostError)]);
+    expect((await ends).map((end) => end.status === 'rejected' && end.reason)).toEqual([
+      expect.any(LeaseLostError),
+      expect.any(LeaseLostError),
+      expect.any(LeaseLostError),
+    ]);
     await row.answer();
     expect(row.writes).toEqual(['1']);
     await expect(checkpoint.save(3)).rejects.toThrow(LeaseLostError);

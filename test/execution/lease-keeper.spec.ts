@@ -27,7 +27,11 @@ beforeEach(async () => {
   );
   wire = await Wire.to(stores.test.url);
   told = [];
-  keeper = new LeaseKeeper({ connectionString: wire.url, connectionTimeoutMillis: 5_000 }, stores.database.tables, (message) => told.push(message));
+  keeper = new LeaseKeeper(
+    { connectionString: wire.url, connectionTimeoutMillis: 5_000 },
+    stores.database.tables,
+    (message) => told.push(message),
+  );
 });
 afterEach(async () => {
   wire.end();
@@ -132,7 +136,10 @@ describe('a heartbeat that can’t connect', () => {
 });
 
 describe('a note that the event loop stands still', () => {
-  const blockedSince = async () => (await stores.test.query<{ blocked_since: Date | null }>(`select blocked_since from job_instances where id = 'me'`))[0]!.blocked_since;
+  const blockedSince = async () =>
+    (
+      await stores.test.query<{ blocked_since: Date | null }>(`select blocked_since from job_instances where id = 'me'`)
+    )[0]!.blocked_since;
   const written = async (condition: (since: Date | null) => boolean) => {
     for (let since = await blockedSince(); ; since = await blockedSince()) {
       if (condition(since)) return since;
@@ -141,7 +148,9 @@ describe('a note that the event loop stands still', () => {
   };
   beforeEach(async () => {
     await stores.test.query('delete from job_instances');
-    await stores.test.query(`insert into job_instances (id, jobs, handlers, alive_until) values ('me', '{}', '[]', now()), ('another', '{}', '[]', now())`);
+    await stores.test.query(
+      `insert into job_instances (id, jobs, handlers, alive_until) values ('me', '{}', '[]', now()), ('another', '{}', '[]', now())`,
+    );
   });
 
   it('is written for others to see, without a lease to renew, and taken back', async () => {

@@ -26,7 +26,9 @@ beforeAll(async () => {
 afterAll(() => stores.close());
 beforeEach(async () => {
   await stores.test.query('delete from job_instances');
-  await stores.test.query(`insert into job_instances (id, jobs, handlers, alive_until) values ('me', '{}', '[]', now())`);
+  await stores.test.query(
+    `insert into job_instances (id, jobs, handlers, alive_until) values ('me', '{}', '[]', now())`,
+  );
   wire = await Wire.to(stores.test.url);
   told = [];
   lifelines = [];
@@ -40,17 +42,30 @@ function aLifeline(url = wire.url): Lifeline {
   proof = new LifelineProof();
   proof.require();
   const tell = (message: FromThread) => told.push(message);
-  const lifeline = new Lifeline({ connectionString: url, connectionTimeoutMillis: 5_000 }, stores.database.tables, 'me', proof, tell, new Failures(tell));
+  const lifeline = new Lifeline(
+    { connectionString: url, connectionTimeoutMillis: 5_000 },
+    stores.database.tables,
+    'me',
+    proof,
+    tell,
+    new Failures(tell),
+  );
   lifelines.push(lifeline);
   return lifeline;
 }
 
-const announced = async () => (await stores.test.query<{ lifeline: string | null }>(`select lifeline from job_instances where id = 'me'`))[0]!.lifeline;
-const isHeld = async (key: string) => !(await stores.test.query<{ free: boolean }>('select pg_try_advisory_xact_lock_shared($1::bigint) as free', [key]))[0]!.free;
-const sessions = () => stores.test.query<{ pid: number; query: string; since: string }>(
-  `select pid, query, state_change::text as since from pg_stat_activity
+const announced = async () =>
+  (await stores.test.query<{ lifeline: string | null }>(`select lifeline from job_instances where id = 'me'`))[0]!
+    .lifeline;
+const isHeld = async (key: string) =>
+  !(
+    await stores.test.query<{ free: boolean }>('select pg_try_advisory_xact_lock_shared($1::bigint) as free', [key])
+  )[0]!.free;
+const sessions = () =>
+  stores.test.query<{ pid: number; query: string; since: string }>(
+    `select pid, query, state_change::text as since from pg_stat_activity
    where datname = current_database() and application_name = 'nestjs-distributed-cron lifeline'`,
-);
+  );
 describe('a lifeline', () => {
   it('is a lock that its session holds, and that stands in the instance’s row', async () => {
     const lifeline = aLifeline();
@@ -123,10 +138,15 @@ describe('a lifeline', () => {
     for (let time = 0; time < 5 && !kept; time++) {
       const key = (await announced())!;
       const claimedAt = monotonicNow();
-      await stores.test.query('select pg_terminate_backend(pid) from pg_stat_activity where pid = $1', [(await sessions())[0]!.pid]);
+      await stores.test.query('select pg_terminate_backend(pid) from pg_stat_activity where pid = $1', [
+        (await sessions())[0]!.pid,
+      ]);
       const next = await eventually('another lifeline', async () => (await announced()) !== key && (await announced()));
       expect(await isHeld(next)).toBe(true);
-      await eventually('it to be proved', async () => proof.mayClaim && proof.deadlineOf(monotonicNow()) > monotonicNow());
+      await eventually(
+        'it to be proved',
+        async () => proof.mayClaim && proof.deadlineOf(monotonicNow()) > monotonicNow(),
+      );
       kept = proof.deadlineOf(claimedAt) !== -Infinity;
     }
     expect(kept).toBe(true);

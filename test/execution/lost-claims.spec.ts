@@ -35,8 +35,15 @@ const given = (attempt: number, by: string, cancel: string | null = null, number
      values ('job', $1, 'running', 'schedule', $2, $3, $5, now() + interval '1 minute', case when $4::text is not null then now() end, $4)`,
     [FIRE_TIME, attempt, by, cancel, number],
   );
-const claim = (attempt: number, leaseMs = 60_000) => ({ jobName: 'job', fireTime: FIRE_TIME, attempt, leaseMs, claim: 7 });
-const row = async () => (await stores.test.query<Record<string, unknown>>('select status, attempt, releases, reason from job_runs'))[0];
+const claim = (attempt: number, leaseMs = 60_000) => ({
+  jobName: 'job',
+  fireTime: FIRE_TIME,
+  attempt,
+  leaseMs,
+  claim: 7,
+});
+const row = async () =>
+  (await stores.test.query<Record<string, unknown>>('select status, attempt, releases, reason from job_runs'))[0];
 const RUNNING = { status: 'running', releases: 0 };
 
 describe('a claim whose answer was lost', () => {
@@ -44,7 +51,12 @@ describe('a claim whose answer was lost', () => {
     await given(2, 'me');
     lost.remember([claim(2)]);
     expect(await lost.handBack()).toBe(Infinity);
-    expect(await row()).toEqual({ status: 'queued', attempt: 2, releases: 1, reason: 'handed back: the answer to its claim was lost' });
+    expect(await row()).toEqual({
+      status: 'queued',
+      attempt: 2,
+      releases: 1,
+      reason: 'handed back: the answer to its claim was lost',
+    });
     expect(told).toMatchObject([{ type: 'run.released', jobName: 'job', fireTime: FIRE_TIME, attempt: 2 }]);
   });
 
@@ -97,7 +109,16 @@ describe('a claim whose answer was lost', () => {
         return answers;
       },
     };
-    const claims = new ClaimService(store as never, new DatabaseTime(), new SchedulerEvents(), lost, 'me', { off: async () => new Map() } as never, null as never, null as never);
+    const claims = new ClaimService(
+      store as never,
+      new DatabaseTime(),
+      new SchedulerEvents(),
+      lost,
+      'me',
+      { off: async () => new Map() } as never,
+      null as never,
+      null as never,
+    );
     const candidate = { job: aJob('job', '* * * * * *'), fireTime: FIRE_TIME.getTime(), startsAt: FIRE_TIME.getTime() };
     await expect(claims.claimDue([candidate])).rejects.toThrow('Connection terminated');
     const second = claims.claimDue([candidate]);
@@ -110,15 +131,34 @@ describe('a claim whose answer was lost', () => {
 
   it.each<[string, Error, number]>([
     ['a line that broke', new Error('Connection terminated unexpectedly'), 2],
-    ['a server that shut the session down', Object.assign(new Error('terminating connection'), { severity: 'FATAL', code: '57P01' }), 2],
+    [
+      'a server that shut the session down',
+      Object.assign(new Error('terminating connection'), { severity: 'FATAL', code: '57P01' }),
+      2,
+    ],
     ['a server that refused it', Object.assign(new Error('no such table'), { severity: 'ERROR', code: '42P01' }), 0],
   ])('after %s %s is taken for %i that may be carried out', async (_what, failure, remembered) => {
     const taken: unknown[] = [];
     const store = { claimDue: () => Promise.reject(failure), claimWaiting: () => Promise.reject(failure) };
-    const claims = new ClaimService(store as never, new DatabaseTime(), new SchedulerEvents(), { remember: (all: unknown[]) => taken.push(...all) } as never, 'me', { off: async () => new Map() } as never, null as never, null as never);
+    const claims = new ClaimService(
+      store as never,
+      new DatabaseTime(),
+      new SchedulerEvents(),
+      { remember: (all: unknown[]) => taken.push(...all) } as never,
+      'me',
+      { off: async () => new Map() } as never,
+      null as never,
+      null as never,
+    );
     const job = aJob('job', '* * * * *');
-    await expect(claims.claimDue([{ job, fireTime: FIRE_TIME.getTime(), startsAt: FIRE_TIME.getTime() }])).rejects.toBe(failure);
-    await expect(claims.claimWaiting([{ jobName: 'job', fireTime: FIRE_TIME, attempt: 4 }], new Map([['job', job]]))).rejects.toBe(failure);
-    expect(taken).toMatchObject([{ jobName: 'job', fireTime: FIRE_TIME, attempt: 1 }, { attempt: 5 }].slice(0, remembered));
+    await expect(claims.claimDue([{ job, fireTime: FIRE_TIME.getTime(), startsAt: FIRE_TIME.getTime() }])).rejects.toBe(
+      failure,
+    );
+    await expect(
+      claims.claimWaiting([{ jobName: 'job', fireTime: FIRE_TIME, attempt: 4 }], new Map([['job', job]])),
+    ).rejects.toBe(failure);
+    expect(taken).toMatchObject(
+      [{ jobName: 'job', fireTime: FIRE_TIME, attempt: 1 }, { attempt: 5 }].slice(0, remembered),
+    );
   });
 });

@@ -6,7 +6,9 @@ import { monotonicNow } from '../../lib/database/clock.js';
 
 const BLOCKED_AFTER_MS = 400;
 
-/** A pulse that beats when it is told to, and a watch that looks when it is told to. Milliseconds since the test began. */
+/**
+ * A pulse that beats when it is told to, and a watch that looks when it is told to. Milliseconds since the test began.
+ */
 let beats: BigInt64Array;
 let told: [what: string, forMs: number][];
 let watch: MainLoopWatch;
@@ -37,7 +39,10 @@ describe('the watch over an event loop', () => {
     expect(told).toEqual([['blocked', 400]]);
     beat(1_250);
     look(1_300, 1_500);
-    expect(told).toEqual([['blocked', 400], ['unblocked', 1_250]]);
+    expect(told).toEqual([
+      ['blocked', 400],
+      ['unblocked', 1_250],
+    ]);
   });
 
   it('tells nothing of a loop that turns', () => {

@@ -38,7 +38,10 @@ beforeEach(async () => {
 });
 
 const attempts = JOBS.map((jobName) => ({ jobName, fireTime: FIRE_TIME, attempt: 1 }));
-const untouched = async () => (await stores.test.query<{ job_name: string }>('select job_name from job_runs where releases = 0')).map(({ job_name }) => job_name);
+const untouched = async () =>
+  (await stores.test.query<{ job_name: string }>('select job_name from job_runs where releases = 0')).map(
+    ({ job_name }) => job_name,
+  );
 const refused = () => told.filter(({ type }) => type === 'data.refused');
 
 describe('a row that a trigger of the application’s refuses', () => {
@@ -47,7 +50,9 @@ describe('a row that a trigger of the application’s refuses', () => {
     for (const attempt of attempts) givenUp.add(attempt);
     await givenUp.giveUp();
     expect(await untouched()).toEqual(['bad']);
-    expect(refused()).toMatchObject([{ jobName: 'bad', fireTime: FIRE_TIME, step: 'give up', error: { message: 'not this job' } }]);
+    expect(refused()).toMatchObject([
+      { jobName: 'bad', fireTime: FIRE_TIME, step: 'give up', error: { message: 'not this job' } },
+    ]);
     let passes = 1;
     while ((await givenUp.giveUp()) <= 1_000) passes += 1;
     expect(passes).toBeLessThan(10);
@@ -61,6 +66,8 @@ describe('a row that a trigger of the application’s refuses', () => {
     expect(await untouched()).toEqual(['bad']);
     expect(told.filter(({ type }) => type === 'run.released')).toMatchObject([{ jobName: 'a' }, { jobName: 'c' }]);
     await lost.handBack();
-    expect(refused()).toMatchObject([{ jobName: 'bad', fireTime: FIRE_TIME, step: 'hand back', error: { message: 'not this job' } }]);
+    expect(refused()).toMatchObject([
+      { jobName: 'bad', fireTime: FIRE_TIME, step: 'hand back', error: { message: 'not this job' } },
+    ]);
   });
 });

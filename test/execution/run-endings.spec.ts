@@ -10,19 +10,28 @@ import { aRun } from '../support/run.js';
 
 const DONE = { status: 'done', reason: null };
 
-const answers = (...given: (object | null | Error)[]) => async () => {
-  const answer = given.length > 1 ? given.shift()! : given[0]!;
-  if (answer instanceof Error) throw answer;
-  return answer;
-};
+const answers =
+  (...given: (object | null | Error)[]) =>
+  async () => {
+    const answer = given.length > 1 ? given.shift()! : given[0]!;
+    if (answer instanceof Error) throw answer;
+    return answer;
+  };
 
 /** Writes the completion of a run through a store that answers so. */
-async function complete(store: { complete: () => Promise<unknown>; endOf?: () => Promise<unknown> }, leaseMs = 60_000): Promise<SchedulerFact['type'][]> {
+async function complete(
+  store: { complete: () => Promise<unknown>; endOf?: () => Promise<unknown> },
+  leaseMs = 60_000,
+): Promise<SchedulerFact['type'][]> {
   const events = new SchedulerEvents();
   const told: SchedulerFact['type'][] = [];
   events.subscribe(({ type }) => told.push(type));
   const run = new InFlightRun(aRun({ leaseDeadline: monotonicNow() + leaseMs }), aJob('job', '* * * * *'));
-  await new RunEndings(store as never, endsAlone(store), store as never, events, {} as never).write(run, { kind: 'done' }, 5);
+  await new RunEndings(store as never, endsAlone(store), store as never, events, {} as never).write(
+    run,
+    { kind: 'done' },
+    5,
+  );
   expect(run.settled).toBe(true);
   return told;
 }
@@ -31,16 +40,26 @@ describe('trap 18: the end of an attempt', () => {
   afterEach(() => void jest.restoreAllMocks());
 
   it('is written again when the database failed', async () => {
-    expect(await complete({ complete: answers(new Error('gone'), new Error('gone'), DONE) })).toEqual(['loop.failed', 'loop.failed', 'run.completed']);
+    expect(await complete({ complete: answers(new Error('gone'), new Error('gone'), DONE) })).toEqual([
+      'loop.failed',
+      'loop.failed',
+      'run.completed',
+    ]);
   });
 
   it('that was accepted though its answer was lost is accepted', async () => {
-    expect(await complete({ complete: answers(new Error('gone'), null), endOf: answers(DONE) })).toEqual(['loop.failed', 'run.completed']);
+    expect(await complete({ complete: answers(new Error('gone'), null), endOf: answers(DONE) })).toEqual([
+      'loop.failed',
+      'run.completed',
+    ]);
   });
 
   it('that was refused is told as refused', async () => {
     expect(await complete({ complete: answers(null) })).toEqual(['run.refused']);
-    expect(await complete({ complete: answers(new Error('gone'), null), endOf: answers(null) })).toEqual(['loop.failed', 'run.refused']);
+    expect(await complete({ complete: answers(new Error('gone'), null), endOf: answers(null) })).toEqual([
+      'loop.failed',
+      'run.refused',
+    ]);
   });
 
   it('is given up with the lease', async () => {

@@ -14,10 +14,43 @@ describe('the limits of a run', () => {
 
   it.each<[string, [number | null, number | null, (number | null)?], [string, number][]]>([
     ['without budget and timeout', [null, null], [['maxRunTime', 60_000]]],
-    ['with a budget, past which it may be stuck', [1_000, null], [['budget', 1_000], ['stuck', 1_000 + STUCK_AFTER_MS], ['maxRunTime', 60_000]]],
-    ['with a timeout, which tells whether it is', [1_000, 9_000], [['budget', 1_000], ['timeout', 9_000], ['maxRunTime', 60_000]]],
-    ['that was told to stop', [1_000, 9_000, 9_010], [['budget', 1_000], ['timeout', 9_000], ['stuck', 9_010 + STUCK_AFTER_MS], ['maxRunTime', 60_000]]],
-    ['that was told to stop before its budget', [20_000, null, 500], [['stuck', 500 + STUCK_AFTER_MS], ['budget', 20_000], ['maxRunTime', 60_000]]],
+    [
+      'with a budget, past which it may be stuck',
+      [1_000, null],
+      [
+        ['budget', 1_000],
+        ['stuck', 1_000 + STUCK_AFTER_MS],
+        ['maxRunTime', 60_000],
+      ],
+    ],
+    [
+      'with a timeout, which tells whether it is',
+      [1_000, 9_000],
+      [
+        ['budget', 1_000],
+        ['timeout', 9_000],
+        ['maxRunTime', 60_000],
+      ],
+    ],
+    [
+      'that was told to stop',
+      [1_000, 9_000, 9_010],
+      [
+        ['budget', 1_000],
+        ['timeout', 9_000],
+        ['stuck', 9_010 + STUCK_AFTER_MS],
+        ['maxRunTime', 60_000],
+      ],
+    ],
+    [
+      'that was told to stop before its budget',
+      [20_000, null, 500],
+      [
+        ['stuck', 500 + STUCK_AFTER_MS],
+        ['budget', 20_000],
+        ['maxRunTime', 60_000],
+      ],
+    ],
   ])('%s', (_name, given, expected) => {
     expect(limits(...given)).toEqual(expected);
   });
@@ -48,7 +81,9 @@ describe('a run that takes', () => {
     const { run, time, told } = running(1_100.13, { budgetMs: 1_000, timeoutMs: 20_000 });
     time.check();
     time.check();
-    expect(told).toEqual([expect.objectContaining({ type: 'run.overBudget', jobName: 'job', attempt: 1, budgetMs: 1_000 })]);
+    expect(told).toEqual([
+      expect.objectContaining({ type: 'run.overBudget', jobName: 'job', attempt: 1, budgetMs: 1_000 }),
+    ]);
     expect((told[0] as { runningMs: number }).runningMs % 1).toBe(0);
     expect(run.signal.aborted).toBe(false);
   });
@@ -64,7 +99,12 @@ describe('a run that takes', () => {
     const { run, time, types, told } = running(2_100, { timeoutMs: 2_000 });
     time.check();
     expect(types()).toEqual(['run.timedOut']);
-    expect(run.signal.reason).toMatchObject({ name: 'TimeoutError', limit: 'timeout', limitMs: 2_000, message: expect.stringContaining('has run for its timeout of 2s') });
+    expect(run.signal.reason).toMatchObject({
+      name: 'TimeoutError',
+      limit: 'timeout',
+      limitMs: 2_000,
+      message: expect.stringContaining('has run for its timeout of 2s'),
+    });
     Object.assign(run, { startedAt: run.startedAt - STUCK_AFTER_MS, stoppedAt: run.startedAt - STUCK_AFTER_MS });
     time.check();
     time.check();

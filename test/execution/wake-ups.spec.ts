@@ -40,12 +40,24 @@ async function listener(instanceId: string, url = wire.url) {
   const told: FromThread[] = [];
   const ear = new WakeUpEar(TABLES.wakeUps, instanceId, (wakeUps) => told.push({ type: 'woken', wakeUps }));
   const { hostname, port, username, password, pathname } = new URL(url);
-  const client = { host: hostname, port: Number(port), user: username, password: decodeURIComponent(password), database: pathname.slice(1) };
-  const keeper = new LeaseKeeper({ ...client, connectionTimeoutMillis: 5_000, application_name: instanceId }, TABLES, (message) => told.push(message), ear);
+  const client = {
+    host: hostname,
+    port: Number(port),
+    user: username,
+    password: decodeURIComponent(password),
+    database: pathname.slice(1),
+  };
+  const keeper = new LeaseKeeper(
+    { ...client, connectionTimeoutMillis: 5_000, application_name: instanceId },
+    TABLES,
+    (message) => told.push(message),
+    ear,
+  );
   ends.push(async () => (ear.stop(), keeper.stop()));
   await keeper.connect();
   const woken = () => told.flatMap((message) => (message.type === 'woken' ? [message.wakeUps] : []));
-  const until = (fact: () => boolean) => eventually('what it is told', async () => fact(), { withinMs: PATIENCE_MS, seen: async () => told });
+  const until = (fact: () => boolean) =>
+    eventually('what it is told', async () => fact(), { withinMs: PATIENCE_MS, seen: async () => told });
   return { keeper, told, woken, until };
 }
 
@@ -78,7 +90,11 @@ describe('an instance that listens', () => {
     await notify('runs');
     wire.mend();
     await until(() => woken().length === 1);
-    expect(told.filter(({ type }) => type !== 'listening')).toMatchObject([{ type: 'failed', trouble: { kind: 'unreachable' } }, { type: 'recovered' }, { type: 'woken', wakeUps: EVERY_WAKE_UP }]);
+    expect(told.filter(({ type }) => type !== 'listening')).toMatchObject([
+      { type: 'failed', trouble: { kind: 'unreachable' } },
+      { type: 'recovered' },
+      { type: 'woken', wakeUps: EVERY_WAKE_UP },
+    ]);
     await notify('runs');
     await until(() => woken().length === 2);
     expect(woken()[1]).toEqual(['runs']);
@@ -86,7 +102,8 @@ describe('an instance that listens', () => {
 
   it('tells of a password that ran out while the server was away, for its thread to get another', async () => {
     const { keeper, told, until } = await listener('me');
-    const failedWith = (kind: string) => until(() => told.some((message) => message.type === 'failed' && message.trouble?.kind === kind));
+    const failedWith = (kind: string) =>
+      until(() => told.some((message) => message.type === 'failed' && message.trouble?.kind === kind));
     wire.cut();
     await failedWith('unreachable');
     keeper.changePassword('the one of yesterday');
@@ -99,7 +116,10 @@ describe('an instance that listens', () => {
 
   it('asks nothing while nothing happens', async () => {
     await listener('me');
-    const last = () => database.query<{ query: string }>(`select query, state_change from pg_stat_activity where application_name = 'me'`);
+    const last = () =>
+      database.query<{ query: string }>(
+        `select query, state_change from pg_stat_activity where application_name = 'me'`,
+      );
     const before = await last();
     expect(before).toMatchObject([{ query: `listen ${TABLES.wakeUps}` }]);
     await sleep(1_000);
@@ -111,8 +131,12 @@ describe('an instance that listens', () => {
     expect(wire.silenceConnections('frozen')).toBe(1);
     const { woken, until } = await listener('me', database.url);
     // More than any connection holds of what it can't deliver.
-    for (let n = 0; n < 5; n++) await database.query(`select count(pg_notify('${TABLES.wakeUps}', 'told ' || n)) from generate_series(1, 50000) n`);
-    const stuck = () => database.query(`select from pg_stat_activity where application_name = 'frozen' and wait_event = 'ClientWrite'`);
+    for (let n = 0; n < 5; n++)
+      await database.query(
+        `select count(pg_notify('${TABLES.wakeUps}', 'told ' || n)) from generate_series(1, 50000) n`,
+      );
+    const stuck = () =>
+      database.query(`select from pg_stat_activity where application_name = 'frozen' and wait_event = 'ClientWrite'`);
     await eventually('what it does not read to be held up', async () => (await stuck()).length === 1);
     await notify('runs');
     await until(() => woken().length === 1);
@@ -122,7 +146,8 @@ describe('an instance that listens', () => {
 });
 
 describe('whether it is heard', () => {
-  const listening = (told: FromThread[]) => told.flatMap((message) => (message.type === 'listening' ? [message.isHeard] : []));
+  const listening = (told: FromThread[]) =>
+    told.flatMap((message) => (message.type === 'listening' ? [message.isHeard] : []));
 
   it('is told when it begins, when the connection is lost, and when it is made again', async () => {
     const { told, until } = await listener('me');
@@ -142,12 +167,23 @@ describe('a thread that takes the place of one that died', () => {
     let replaced = () => {};
     const again = new Promise<void>((resolve) => (replaced = resolve));
     const url = new URL(database.url);
-    const options = { host: url.hostname, port: Number(url.port), username: url.username, password: decodeURIComponent(url.password), database: url.pathname.slice(1) };
+    const options = {
+      host: url.hostname,
+      port: Number(url.port),
+      username: url.username,
+      password: decodeURIComponent(url.password),
+      database: url.pathname.slice(1),
+    };
     const watch = { pulse: new Pulse().memory, blockedAfterMs: 5_000, instanceId: 'me', logging: false };
-    const thread = new HeartbeatThread(() => connectionSettings(options, 'replaced'), { schema: 'public', watch }, { hear: (message) => heard.push(message), failed: () => {}, ended: () => {}, replaced });
+    const thread = new HeartbeatThread(
+      () => connectionSettings(options, 'replaced'),
+      { schema: 'public', watch },
+      { hear: (message) => heard.push(message), failed: () => {}, ended: () => {}, replaced },
+    );
     ends.push(() => thread.stop());
     await thread.start();
-    const until = (fact: () => boolean) => eventually('a wake-up', async () => fact(), { withinMs: PATIENCE_MS, seen: async () => heard });
+    const until = (fact: () => boolean) =>
+      eventually('a wake-up', async () => fact(), { withinMs: PATIENCE_MS, seen: async () => heard });
     const wakeUps = () => heard.flatMap((message) => (message.type === 'woken' ? [message.wakeUps] : []));
     // No message of ours: the thread dies of it.
     thread.post(null as never);
@@ -160,9 +196,12 @@ describe('a thread that takes the place of one that died', () => {
 });
 
 describe('the channel', () => {
-  it.each(['public', 'Müll "und" mehr', 'x'.repeat(63), "'; drop table job_runs --"])('of the schema %s is a name that needs no quotes', (schema) => {
-    expect(wakeUpChannel(schema)).toMatch(/^[a-z_][a-z0-9_]{1,62}$/);
-  });
+  it.each(['public', 'Müll "und" mehr', 'x'.repeat(63), "'; drop table job_runs --"])(
+    'of the schema %s is a name that needs no quotes',
+    (schema) => {
+      expect(wakeUpChannel(schema)).toMatch(/^[a-z_][a-z0-9_]{1,62}$/);
+    },
+  );
 
   it('is each schema’s own', () => {
     expect(new Set(['public', 'other', 'Public'].map(wakeUpChannel)).size).toBe(3);

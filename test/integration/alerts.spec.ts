@@ -1,6 +1,14 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Injectable, Module } from '@nestjs/common';
-import { ALERT_SINK, DistributedCron, InvalidOptionsError, SchedulerEvents, type Alert, type AlertOptions, type AlertSink } from '../../lib/index.js';
+import {
+  ALERT_SINK,
+  DistributedCron,
+  InvalidOptionsError,
+  SchedulerEvents,
+  type Alert,
+  type AlertOptions,
+  type AlertSink,
+} from '../../lib/index.js';
 import { OverdueService } from '../../lib/maintenance/overdue.service.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { closeApps, nextEvent, nextRun, startApp } from './support/apps.js';
@@ -48,14 +56,23 @@ class Pager implements AlertSink {
 }
 
 const start = (alerts?: AlertOptions, metadata = {}, options = {}) =>
-  startApp(database, { providers: [Failing], ...metadata }, { pollInterval: '200ms', ...(alerts && { alerts }), ...options });
+  startApp(
+    database,
+    { providers: [Failing], ...metadata },
+    { pollInterval: '200ms', ...(alerts && { alerts }), ...options },
+  );
 
 describe('an alert goes to', () => {
   it('the sink of the options, once for each run that died', async () => {
     const pager = new Pager();
     await start({ sink: pager });
     const [one, other] = await pager.of('run.dead', 2);
-    expect(one).toMatchObject({ severity: 'critical', jobName: 'failing', facts: { attempt: 1, error: { message: 'no such customer' } }, text: expect.stringContaining('no such customer') });
+    expect(one).toMatchObject({
+      severity: 'critical',
+      jobName: 'failing',
+      facts: { attempt: 1, error: { message: 'no such customer' } },
+      text: expect.stringContaining('no such customer'),
+    });
     expect(one!.fireTime).not.toEqual(other!.fireTime);
     expect(new Set(pager.got.map(({ key }) => key)).size).toBe(pager.got.length);
   });
@@ -96,12 +113,25 @@ describe('an alert goes to', () => {
 
 describe('a sink that is not well', () => {
   it.each<[string, AlertSink['alert']]>([
-    ['throws', () => { throw new Error('sink'); }],
+    [
+      'throws',
+      () => {
+        throw new Error('sink');
+      },
+    ],
     ['rejects', () => Promise.reject(new Error('sink'))],
     ['hangs', () => new Promise<void>(() => {})],
   ])('and %s hurts neither runs nor the close', async (_what, alert) => {
     let asked = 0;
-    const app = await start({ sink: { alert: (one) => { asked += 1; return alert(one); } }, timeout: '1h' });
+    const app = await start({
+      sink: {
+        alert: (one) => {
+          asked += 1;
+          return alert(one);
+        },
+      },
+      timeout: '1h',
+    });
     const other = await nextEvent(app, 'run.dead');
     await nextEvent(app, 'run.dead', ({ fireTime }) => fireTime > other.fireTime);
     await nextRun(app, 'working');
@@ -114,7 +144,10 @@ it('a flood becomes one alert that says how many there were, at the close at the
   const pager = new Pager();
   const app = await start({ sink: pager, mostPerMinute: 1 });
   const dead: Date[] = [];
-  app.get(SchedulerEvents).of('run.dead').subscribe(({ fireTime }) => dead.push(fireTime));
+  app
+    .get(SchedulerEvents)
+    .of('run.dead')
+    .subscribe(({ fireTime }) => dead.push(fireTime));
   const first = await nextEvent(app, 'run.dead');
   await nextEvent(app, 'run.dead', ({ fireTime }) => fireTime.getTime() >= first.fireTime.getTime() + 2_000);
   await closeApps();
@@ -126,7 +159,17 @@ it('a flood becomes one alert that says how many there were, at the close at the
 
 it('what happens at the very end is delivered before the application is gone', async () => {
   const slow: Alert[] = [];
-  const app = await start({ sink: { alert: async (alert) => { await new Promise((resolve) => setTimeout(resolve, 100)); slow.push(alert); } } }, { providers: [] });
+  const app = await start(
+    {
+      sink: {
+        alert: async (alert) => {
+          await new Promise((resolve) => setTimeout(resolve, 100));
+          slow.push(alert);
+        },
+      },
+    },
+    { providers: [] },
+  );
   app.get(SchedulerEvents).emit({ type: 'job.unreadable', jobName: 'x', problem: 'p' });
   await closeApps();
   expect(slow.map(({ kind }) => kind)).toEqual(['job.unreadable']);
@@ -142,7 +185,9 @@ describe('what every replica finds is told once:', () => {
     const pagers = [new Pager(), new Pager()];
     const apps = await Promise.all(pagers.map((sink) => start({ sink }, { providers: [Silent] })));
     const told = await Promise.race(pagers.map((pager) => pager.of('job.overdue')));
-    expect(told).toMatchObject([{ jobName: 'silent', severity: 'critical', facts: { lastSuccessAt: null, expectedWithinMs: 1_000 } }]);
+    expect(told).toMatchObject([
+      { jobName: 'silent', severity: 'critical', facts: { lastSuccessAt: null, expectedWithinMs: 1_000 } },
+    ]);
     // Both have looked since.
     for (const app of apps) await app.get(OverdueService).look();
     await closeApps();
@@ -165,14 +210,26 @@ it('partitions that run out are told, where the role can make none', async () =>
   await start();
   await closeApps();
   const role = `poor_${Math.random().toString(36).slice(2)}`;
-  await database.query(`create role ${role} login password 'p'; grant select, insert, update, delete on all tables in schema public to ${role}`);
-  const { month } = (await database.query<{ month: string }>(`select to_char(now() at time zone 'UTC' + interval '1 month', 'YYYY_MM') as month`))[0]!;
+  await database.query(
+    `create role ${role} login password 'p'; grant select, insert, update, delete on all tables in schema public to ${role}`,
+  );
+  const { month } = (
+    await database.query<{ month: string }>(
+      `select to_char(now() at time zone 'UTC' + interval '1 month', 'YYYY_MM') as month`,
+    )
+  )[0]!;
   await database.query(`drop table job_runs_${month}, receipts_${month}`);
   const pager = new Pager();
   const url = Object.assign(new URL(database.url), { username: role, password: 'p' }).href;
-  await startApp({ ...database, url }, { providers: [Failing] }, { migrate: false, alerts: { sink: pager, partitionsEndWithin: '31d' } });
+  await startApp(
+    { ...database, url },
+    { providers: [Failing] },
+    { migrate: false, alerts: { sink: pager, partitionsEndWithin: '31d' } },
+  );
   const [alert] = await pager.of('partitions.ending');
-  const [{ next }] = (await database.query<{ next: Date }>(`select date_trunc('month', now() at time zone 'UTC' + interval '1 month') at time zone 'UTC' as next`)) as [{ next: Date }];
+  const [{ next }] = (await database.query<{ next: Date }>(
+    `select date_trunc('month', now() at time zone 'UTC' + interval '1 month') at time zone 'UTC' as next`,
+  )) as [{ next: Date }];
   expect(alert).toMatchObject({ severity: 'critical', facts: { until: next } });
   await closeApps();
   await database.query(`drop owned by ${role}; drop role ${role}`);

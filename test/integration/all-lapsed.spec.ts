@@ -23,9 +23,10 @@ function version(cron: string) {
   return Jobs;
 }
 
-const presences = () => database.query<{ id: string; alive_until: Date; here: boolean }>(
-  'select id, alive_until, alive_until > clock_timestamp() as here from job_instances order by started_at',
-);
+const presences = () =>
+  database.query<{ id: string; alive_until: Date; here: boolean }>(
+    'select id, alive_until, alive_until > clock_timestamp() as here from job_instances order by started_at',
+  );
 
 it('in an outage of the database nobody is gone: who is back first does not take over from those who are back next', async () => {
   await startApp(database, { providers: [version('0 3 * * *')] }, { pollInterval: '2s' });
@@ -42,15 +43,21 @@ it('when all were killed, the next version follows its own schedule at once, and
   const settings = { pollInterval: '1s' } as const;
   await startApp(database, { providers: [version('0 3 * * *')] }, settings);
   await closeApps();
-  await database.query(`update job_schedule set effective_from = now() - interval '3 days', decided_until = now() - interval '3 days'`);
+  await database.query(
+    `update job_schedule set effective_from = now() - interval '3 days', decided_until = now() - interval '3 days'`,
+  );
   await database.query(
     `insert into job_instances (id, jobs, handlers, alive_until) values ('killed', '{"job": ["0 3 * * *", "UTC"]}', '[]', now() - interval '1 second')`,
   );
   await eventually('the server to have been up for a while', async () => {
-    const [server] = await database.query<{ settled: boolean }>(`select clock_timestamp() > pg_postmaster_start_time() + interval '10 seconds' as settled`);
+    const [server] = await database.query<{ settled: boolean }>(
+      `select clock_timestamp() > pg_postmaster_start_time() + interval '10 seconds' as settled`,
+    );
     return server!.settled;
   });
   await startApp(database, { providers: [version('0 4 * * *')] }, settings);
   expect(await database.query('select cron from job_schedule')).toEqual([{ cron: '0 4 * * *' }]);
-  expect(await database.query('select status, reason from job_runs')).toEqual([{ status: 'skipped', reason: 'superseded by an edit' }]);
+  expect(await database.query('select status, reason from job_runs')).toEqual([
+    { status: 'skipped', reason: 'superseded by an edit' },
+  ]);
 });

@@ -3,7 +3,15 @@ import { Injectable } from '@nestjs/common';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { TestingModule } from '@nestjs/testing';
 import {
-  CronRun, DistributedCron, DistributedCronHandler, JobRegistry, ReceiptService, SchedulerEvents, SchedulerService, type Alert, type DistributedSchedulerOptions,
+  CronRun,
+  DistributedCron,
+  DistributedCronHandler,
+  JobRegistry,
+  ReceiptService,
+  SchedulerEvents,
+  SchedulerService,
+  type Alert,
+  type DistributedSchedulerOptions,
 } from '../../lib/index.js';
 import { eventually } from '../cluster/harness/eventually.js';
 import { GuardedClient } from '../../lib/database/clients.js';
@@ -44,7 +52,12 @@ function startInside(seen: Seen, options: DistributedSchedulerOptions = {}): Pro
     constructor(private readonly receipts: ReceiptService) {}
 
     @DistributedCron('* * * * * *', {
-      name: 'each second', overlap: 'allow', maxAttempts: 1, flag: 'may run', backoff: () => (seen.note('backoff'), 10), retryable: () => (seen.note('retryable'), true),
+      name: 'each second',
+      overlap: 'allow',
+      maxAttempts: 1,
+      flag: 'may run',
+      backoff: () => (seen.note('backoff'), 10),
+      retryable: () => (seen.note('retryable'), true),
     })
     async each(run: CronRun) {
       seen.note('handler');
@@ -53,7 +66,12 @@ function startInside(seen: Seen, options: DistributedSchedulerOptions = {}): Pro
       seen.note('handler, later');
     }
 
-    @DistributedCron('0 0 29 2 *', { name: 'by hand', maxAttempts: 2, backoff: () => (seen.note('backoff'), 10), retryable: () => (seen.note('retryable'), true) })
+    @DistributedCron('0 0 29 2 *', {
+      name: 'by hand',
+      maxAttempts: 2,
+      backoff: () => (seen.note('backoff'), 10),
+      retryable: () => (seen.note('retryable'), true),
+    })
     byHand() {
       seen.note('handler by hand');
       throw new Error('once more');
@@ -72,7 +90,9 @@ function startInside(seen: Seen, options: DistributedSchedulerOptions = {}): Pro
   }
   const alerts = { sink: { alert: async ({ kind }: Alert) => seen.note(`alert ${kind}`) } };
   const featureFlags = { isOn: async () => (seen.note('flag'), true) };
-  return context.run('bootstrap', () => startApp(database, { providers: [Jobs, Listener] }, { pollInterval: 100, alerts, featureFlags, ...options }));
+  return context.run('bootstrap', () =>
+    startApp(database, { providers: [Jobs, Listener] }, { pollInterval: 100, alerts, featureFlags, ...options }),
+  );
 }
 
 describe('B46 nothing of the application is called in the async context of a bootstrap or of a request', () => {
@@ -84,7 +104,9 @@ describe('B46 nothing of the application is called in the async context of a boo
     await eventually('the first runs', async () => seen.of('handler, later').length > 0);
     await context.run('request: run now', () => scheduler.runNow('by hand', OPS));
     await eventually('the run by hand to be dead', async () => seen.of('alert run.dead').length > 0);
-    await context.run('request: add', () => registry.add({ name: 'made at run time', handler: 'made', cron: '* * * * * *', overlap: 'allow' }));
+    await context.run('request: add', () =>
+      registry.add({ name: 'made at run time', handler: 'made', cron: '* * * * * *', overlap: 'allow' }),
+    );
     await eventually('the run of the job made at run time', async () => seen.of('handler at run time').length > 0);
     await context.run('request: pause', () => scheduler.pause('each second', OPS));
     await context.run('request: resume', () => scheduler.resume('each second', OPS));
@@ -95,13 +117,26 @@ describe('B46 nothing of the application is called in the async context of a boo
     const { effect, ...others } = seen.all;
     expect(effect).toEqual(['the handler’s own']);
     expect(others).toEqual(Object.fromEntries(Object.keys(others).map((what) => [what, ['none']])));
-    expect(Object.keys(others)).toEqual(expect.arrayContaining(['handler', 'handler by hand', 'handler at run time', 'flag', 'backoff', 'retryable', 'event job.scheduled', 'event scheduler.stopped']));
+    expect(Object.keys(others)).toEqual(
+      expect.arrayContaining([
+        'handler',
+        'handler by hand',
+        'handler at run time',
+        'flag',
+        'backoff',
+        'retryable',
+        'event job.scheduled',
+        'event scheduler.stopped',
+      ]),
+    );
   });
 
   it('nor on a connection that was made in one: what comes on it later is nobody’s', async () => {
     const client = new GuardedClient({ connectionString: database.url });
     await context.run('request', () => client.connect());
-    const heard = new Promise<string>((resolve) => client.on('notification', () => resolve(context.getStore() ?? 'none')));
+    const heard = new Promise<string>((resolve) =>
+      client.on('notification', () => resolve(context.getStore() ?? 'none')),
+    );
     await client.query('listen somebody');
     await database.query('notify somebody');
     expect(await heard).toBe('none');

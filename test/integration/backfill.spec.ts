@@ -41,7 +41,11 @@ interface Row {
   reason: string | null;
   attempt: number;
 }
-const rowsOf = (jobName: string) => database.query<Row>('select fire_time, status, trigger, reason, attempt from job_runs where job_name = $1 order by fire_time', [jobName]);
+const rowsOf = (jobName: string) =>
+  database.query<Row>(
+    'select fire_time, status, trigger, reason, attempt from job_runs where job_name = $1 order by fire_time',
+    [jobName],
+  );
 
 /** Something that runs when a test lets it. */
 class Gate {
@@ -61,7 +65,12 @@ class Gate {
 }
 
 /** The progress of a backfill when a condition holds, looked for after each event of the application. */
-async function progress(scheduler: SchedulerService, events: SchedulerEvents, id: string, condition: (one: BackfillProgress) => boolean): Promise<BackfillProgress> {
+async function progress(
+  scheduler: SchedulerService,
+  events: SchedulerEvents,
+  id: string,
+  condition: (one: BackfillProgress) => boolean,
+): Promise<BackfillProgress> {
   for (const end = Date.now() + 15_000; Date.now() < end; ) {
     const one = (await scheduler.backfills()).find((backfill) => backfill.id === id)!;
     if (condition(one)) return one;
@@ -107,11 +116,17 @@ describe('SchedulerService.backfill', () => {
   it('runs what has not run from the first date to the last, oldest first, and tells handlers and listeners', async () => {
     const { app, scheduler, events } = await start();
     await insertRun(database, 'report', hoursAgo(2), 'done');
-    await database.query(`insert into job_runs (job_name, fire_time, status, trigger, reason) values ('report', $1, 'skipped', 'schedule', 'paused')`, [hoursAgo(1)]);
+    await database.query(
+      `insert into job_runs (job_name, fire_time, status, trigger, reason) values ('report', $1, 'skipped', 'schedule', 'paused')`,
+      [hoursAgo(1)],
+    );
     const heard: SchedulerEvent[] = [];
     events.of('backfill.started', 'backfill.finished').subscribe((event) => heard.push(event));
     const finished = nextEvent(app, 'backfill.finished');
-    const plan = await scheduler.backfill('report', hoursAgo(4), hoursAgo(0), { by: 'ops', reason: 'mail server was down' });
+    const plan = await scheduler.backfill('report', hoursAgo(4), hoursAgo(0), {
+      by: 'ops',
+      reason: 'mail server was down',
+    });
     expect(plan).toEqual({
       id: expect.stringMatching(/^[\da-f-]{36}$/),
       jobName: 'report',
@@ -129,11 +144,28 @@ describe('SchedulerService.backfill', () => {
     expect(handled.map(({ fireTime, trigger, attempt }) => ({ fireTime, trigger, attempt }))).toEqual(
       [4, 3, 1, 0].map((hours) => ({ fireTime: hoursAgo(hours), trigger: 'backfill', attempt: 1 })),
     );
-    expect(heard).toMatchObject([{ type: 'backfill.started', id: plan.id, occurrences: 5, willRun: 4 }, { type: 'backfill.finished' }]);
-    expect(await scheduler.backfills()).toMatchObject([
-      { id: plan.id, state: 'finished', total: 5, done: 4, leftAlone: 1, left: 0, queued: 0, running: 0, requestedBy: 'ops', reason: 'mail server was down', finishedAt: expect.any(Date) },
+    expect(heard).toMatchObject([
+      { type: 'backfill.started', id: plan.id, occurrences: 5, willRun: 4 },
+      { type: 'backfill.finished' },
     ]);
-    const [status] = await database.query(`select status, trigger, backfill_id from job_runs where fire_time = $1`, [hoursAgo(2)]);
+    expect(await scheduler.backfills()).toMatchObject([
+      {
+        id: plan.id,
+        state: 'finished',
+        total: 5,
+        done: 4,
+        leftAlone: 1,
+        left: 0,
+        queued: 0,
+        running: 0,
+        requestedBy: 'ops',
+        reason: 'mail server was down',
+        finishedAt: expect.any(Date),
+      },
+    ]);
+    const [status] = await database.query(`select status, trigger, backfill_id from job_runs where fire_time = $1`, [
+      hoursAgo(2),
+    ]);
     expect(status).toEqual({ status: 'done', trigger: 'schedule', backfill_id: null });
   });
 
@@ -163,12 +195,25 @@ describe('SchedulerService.backfill', () => {
   it('says with dryRun what would happen, and writes nothing', async () => {
     const { scheduler } = await start();
     await insertRun(database, 'report', hoursAgo(2), 'done');
-    const tables = () => database.query('select (select count(*) from job_runs) as runs, (select count(*) from job_backfills) as backfills, (select count(*) from pg_class) as tables');
+    const tables = () =>
+      database.query(
+        'select (select count(*) from job_runs) as runs, (select count(*) from job_backfills) as backfills, (select count(*) from pg_class) as tables',
+      );
     const before = await tables();
     const longAgo = new Date('2001-01-01T00:00:00Z');
-    expect(await scheduler.backfill('report', hoursAgo(4), hoursAgo(0), { dryRun: true })).toMatchObject({ id: null, occurrences: 5, willRun: 4, alreadyRan: 1 });
-    expect(await scheduler.backfill('report', hoursAgo(4), hoursAgo(0), { dryRun: true, replay: true })).toMatchObject({ willRun: 5, alreadyRan: 1 });
-    expect(await scheduler.backfill('report', longAgo, new Date(longAgo.getTime() + 3 * HOUR - 1), { dryRun: true })).toMatchObject({ willRun: 3 });
+    expect(await scheduler.backfill('report', hoursAgo(4), hoursAgo(0), { dryRun: true })).toMatchObject({
+      id: null,
+      occurrences: 5,
+      willRun: 4,
+      alreadyRan: 1,
+    });
+    expect(await scheduler.backfill('report', hoursAgo(4), hoursAgo(0), { dryRun: true, replay: true })).toMatchObject({
+      willRun: 5,
+      alreadyRan: 1,
+    });
+    expect(
+      await scheduler.backfill('report', longAgo, new Date(longAgo.getTime() + 3 * HOUR - 1), { dryRun: true }),
+    ).toMatchObject({ willRun: 3 });
     expect(await tables()).toEqual(before);
     expect(handled).toEqual([]);
   });
@@ -176,13 +221,18 @@ describe('SchedulerService.backfill', () => {
   it('replays what ran: the handler runs again, and its receipts hold', async () => {
     const { app, scheduler } = await start();
     const written: string[] = [];
-    app.get(SchedulerEvents).of('receipt.written', 'receipt.duplicate').subscribe(({ type, attempt }) => written.push(`${type} ${attempt}`));
+    app
+      .get(SchedulerEvents)
+      .of('receipt.written', 'receipt.duplicate')
+      .subscribe(({ type, attempt }) => written.push(`${type} ${attempt}`));
     for (const replay of [false, true]) {
       const finished = nextEvent(app, 'backfill.finished');
       await scheduler.backfill('report', hoursAgo(0), hoursAgo(0), { replay });
       await finished;
     }
-    expect(handled.map(({ attempt, trigger }) => ({ attempt, trigger }))).toEqual([1, 2].map((attempt) => ({ attempt, trigger: 'backfill' })));
+    expect(handled.map(({ attempt, trigger }) => ({ attempt, trigger }))).toEqual(
+      [1, 2].map((attempt) => ({ attempt, trigger: 'backfill' })),
+    );
     expect(handled[1]!.idempotencyKey('a')).toBe(handled[0]!.idempotencyKey('a'));
     expect(written).toEqual(['receipt.written 1', 'receipt.duplicate 2']);
     expect(await rowsOf('report')).toMatchObject([{ status: 'done', attempt: 2 }]);
@@ -193,10 +243,23 @@ describe('SchedulerService.backfill', () => {
     for (const hours of [5, 4]) gates.set(hoursAgo(hours).toISOString(), new Gate());
     const { id } = await scheduler.backfill('open', hoursAgo(5), hoursAgo(0), { maxConcurrent: 2 });
     await Promise.all([...gates.values()].map(({ reached }) => reached));
-    expect(await progress(scheduler, events, id!, ({ running }) => running === 2)).toMatchObject({ state: 'active', overlap: 'allow', maxConcurrent: 2, total: 6, queued: 0, done: 0, left: 4, notReached: 0 });
+    expect(await progress(scheduler, events, id!, ({ running }) => running === 2)).toMatchObject({
+      state: 'active',
+      overlap: 'allow',
+      maxConcurrent: 2,
+      total: 6,
+      queued: 0,
+      done: 0,
+      left: 4,
+      notReached: 0,
+    });
     gates.get(hoursAgo(4).toISOString())!.release();
     // One goes on through all that is left, the other holds its place.
-    expect(await progress(scheduler, events, id!, ({ done }) => done === 5)).toMatchObject({ state: 'active', running: 1, left: 0 });
+    expect(await progress(scheduler, events, id!, ({ done }) => done === 5)).toMatchObject({
+      state: 'active',
+      running: 1,
+      left: 0,
+    });
     const finished = nextEvent(app, 'backfill.finished');
     gates.get(hoursAgo(5).toISOString())!.release();
     await finished;
@@ -214,18 +277,44 @@ describe('SchedulerService.backfill', () => {
 describe('a backfill that cannot be done', () => {
   const now = new Date();
   it.each([
-    ['to in the future', hoursAgo(1), new Date(Date.now() + HOUR), {}, /^Backfill of job "report": to \(.*\) is later than the database's clock/],
+    [
+      'to in the future',
+      hoursAgo(1),
+      new Date(Date.now() + HOUR),
+      {},
+      /^Backfill of job "report": to \(.*\) is later than the database's clock/,
+    ],
     ['from after to', hoursAgo(0), hoursAgo(1), {}, /exchange them/],
     ['a date that is none', new Date(NaN), now, {}, /from: expected a valid Date/],
     ['no fire time', new Date(LAST + 1), new Date(LAST + 1), {}, /has no fire time/],
     ['too many occurrences', hoursAgo(5), hoursAgo(0), { atMost: 5 }, /there are 6 occurrences .*atMost allows 5/],
-    ['too many at a time', hoursAgo(1), hoursAgo(0), { maxConcurrent: 2 }, /maxConcurrent: 2 at a time need overlap: 'allow', for the job forbids overlap/],
+    [
+      'too many at a time',
+      hoursAgo(1),
+      hoursAgo(0),
+      { maxConcurrent: 2 },
+      /maxConcurrent: 2 at a time need overlap: 'allow', for the job forbids overlap/,
+    ],
     ['a misspelt option', hoursAgo(1), hoursAgo(0), { dryrun: true }, /Unknown option "dryrun"; did you mean "dryRun"/],
-    ['two who ask', hoursAgo(1), hoursAgo(0), { by: 'anna', requestedBy: 'bert' }, /by, requestedBy: they are the same, and differ here/],
-    ['options that are none', hoursAgo(1), hoursAgo(0), 'all' as never, /expected an object with dryRun, .*, got "all"/],
+    [
+      'two who ask',
+      hoursAgo(1),
+      hoursAgo(0),
+      { by: 'anna', requestedBy: 'bert' },
+      /by, requestedBy: they are the same, and differ here/,
+    ],
+    [
+      'options that are none',
+      hoursAgo(1),
+      hoursAgo(0),
+      'all' as never,
+      /expected an object with dryRun, .*, got "all"/,
+    ],
   ])('%s is refused, and nothing is written', async (_what, from, to, options, message) => {
     const { scheduler } = await start();
-    const refused = await scheduler.backfill('report', from, to, options as BackfillOptions).catch((error: unknown) => error);
+    const refused = await scheduler
+      .backfill('report', from, to, options as BackfillOptions)
+      .catch((error: unknown) => error);
     expect(refused).toBeInstanceOf(InvalidBackfillError);
     expect((refused as Error).message).toMatch(message);
     expect(await scheduler.backfills()).toEqual([]);
@@ -234,21 +323,29 @@ describe('a backfill that cannot be done', () => {
   it('is told everything at once', async () => {
     const { scheduler } = await start();
     const refused = scheduler.backfill('report', hoursAgo(0), hoursAgo(1), { maxConcurrent: 0, reason: '' });
-    await expect(refused).rejects.toMatchObject({ problems: [/exchange them/, /maxConcurrent/, /reason/].map((problem) => expect.stringMatching(problem)) });
+    await expect(refused).rejects.toMatchObject({
+      problems: [/exchange them/, /maxConcurrent/, /reason/].map((problem) => expect.stringMatching(problem)),
+    });
   });
 
   it('of a job that nobody knows', async () => {
     const { scheduler } = await start();
     await expect(scheduler.backfill('reprot', hoursAgo(1), hoursAgo(0))).rejects.toThrow(UnknownJobError);
-    await expect(scheduler.backfill('reprot', hoursAgo(1), hoursAgo(0))).rejects.toThrow('There is no job "reprot" on this instance; there are "open", "report".');
+    await expect(scheduler.backfill('reprot', hoursAgo(1), hoursAgo(0))).rejects.toThrow(
+      'There is no job "reprot" on this instance; there are "open", "report".',
+    );
   });
 
   it('for want of partitions that its role may not make', async () => {
     const { scheduler } = await start();
-    await database.query(`create function refuse() returns event_trigger language plpgsql as $$ begin raise 'permission denied for schema public'; end $$`);
+    await database.query(
+      `create function refuse() returns event_trigger language plpgsql as $$ begin raise 'permission denied for schema public'; end $$`,
+    );
     await database.query('create event trigger refuse on ddl_command_start execute function refuse()');
     const day = new Date('2001-01-01T00:00:00Z');
-    await expect(scheduler.backfill('report', day, new Date(day.getTime() + HOUR))).rejects.toThrow(/partitions of 2001-01 are missing and could not be made \(.*permission denied.*\): let the role/);
+    await expect(scheduler.backfill('report', day, new Date(day.getTime() + HOUR))).rejects.toThrow(
+      /partitions of 2001-01 are missing and could not be made \(.*permission denied.*\): let the role/,
+    );
     await database.query('drop event trigger refuse');
     expect(await scheduler.backfills()).toEqual([]);
   });
@@ -263,7 +360,17 @@ describe('SchedulerService.cancelBackfill', () => {
     await gate.reached;
     const told = nextEvent(app, 'backfill.cancelled');
     const cancelled = await scheduler.cancelBackfill(id!, { by: 'ops', reason: 'wrong week' });
-    expect(cancelled).toMatchObject({ id, state: 'cancelled', running: 1, done: 0, left: 0, notReached: 4, cancelledBy: 'ops', cancelledReason: 'wrong week', cancelledAt: expect.any(Date) });
+    expect(cancelled).toMatchObject({
+      id,
+      state: 'cancelled',
+      running: 1,
+      done: 0,
+      left: 0,
+      notReached: 4,
+      cancelledBy: 'ops',
+      cancelledReason: 'wrong week',
+      cancelledAt: expect.any(Date),
+    });
     expect(await told).toMatchObject({ id, by: 'ops', reason: 'wrong week', running: 1 });
     const ended = nextRun(app, 'report');
     gate.release();
@@ -278,7 +385,8 @@ describe('SchedulerService.cancelBackfill', () => {
 
   it('of something that is none, or with options that are none, is an error', async () => {
     const { scheduler } = await start();
-    for (const id of ['4711', '00000000-0000-0000-0000-000000000000']) await expect(scheduler.cancelBackfill(id)).rejects.toThrow(UnknownBackfillError);
+    for (const id of ['4711', '00000000-0000-0000-0000-000000000000'])
+      await expect(scheduler.cancelBackfill(id)).rejects.toThrow(UnknownBackfillError);
     await expect(scheduler.cancelBackfill('4711', { By: 'ops' } as never)).rejects.toThrow(InvalidOptionsError);
     await expect(scheduler.backfills(0)).rejects.toThrow(/limit: expected at least 1, got 0/);
   });
@@ -302,9 +410,14 @@ describe('a live occurrence', () => {
     const { id } = await scheduler.backfill('live', since, new Date(since.getTime() + 4_000));
     await blocking.reached;
     const due: Date[] = [];
-    await new Promise<void>((resolve) => app.get(SchedulerEvents).of('run.queued').subscribe(({ trigger, fireTime }) => {
-      if (trigger === 'schedule' && due.push(fireTime) === 3) resolve();
-    }));
+    await new Promise<void>((resolve) =>
+      app
+        .get(SchedulerEvents)
+        .of('run.queued')
+        .subscribe(({ trigger, fireTime }) => {
+          if (trigger === 'schedule' && due.push(fireTime) === 3) resolve();
+        }),
+    );
     const last = nextEvent(app, 'run.completed', ({ fireTime }) => fireTime.getTime() === due[2]!.getTime());
     blocking.release();
     await last;
@@ -315,7 +428,13 @@ describe('a live occurrence', () => {
     expect(await scheduler.cancelBackfill(id!)).toMatchObject({ done: 1 });
     const rows = await rowsOf('live');
     for (const fireTime of due) {
-      expect(rows).toContainEqual({ fire_time: fireTime, status: 'done', trigger: 'schedule', reason: null, attempt: 1 });
+      expect(rows).toContainEqual({
+        fire_time: fireTime,
+        status: 'done',
+        trigger: 'schedule',
+        reason: null,
+        attempt: 1,
+      });
     }
     expect(started.filter((trigger) => trigger === 'backfill')).toHaveLength(1);
   });
@@ -341,7 +460,10 @@ describe('a live occurrence', () => {
     const { id } = await app.get(SchedulerService).backfill('crowd', hoursAgo(9), hoursAgo(0), { maxConcurrent: 10 });
     await blocking.reached;
     for (let times = 0; times < 2; times++) await nextRun(app, 'punctual');
-    expect(await progress(app.get(SchedulerService), app.get(SchedulerEvents), id!, () => true)).toMatchObject({ running: 3, queued: 7 });
+    expect(await progress(app.get(SchedulerService), app.get(SchedulerEvents), id!, () => true)).toMatchObject({
+      running: 3,
+      queued: 7,
+    });
     const finished = nextEvent(app, 'backfill.finished');
     blocking.release();
     await finished;
@@ -377,7 +499,9 @@ describe('SchedulerService.nextFireTimes', () => {
     expect(() => scheduler.nextFireTimes('reprot')).toThrow(UnknownJobError);
     expect(() => scheduler.nextFireTimes('report', { count: 0 })).toThrow(/count: expected at least 1, got 0/);
     expect(() => scheduler.nextFireTimes('report', { from: new Date(NaN), count: 1.5 })).toThrow(InvalidOptionsError);
-    expect(() => scheduler.nextFireTimes('report', { cnt: 2 } as never)).toThrow('nextFireTimes of job "report": Unknown option "cnt"; did you mean "count"?');
+    expect(() => scheduler.nextFireTimes('report', { cnt: 2 } as never)).toThrow(
+      'nextFireTimes of job "report": Unknown option "cnt"; did you mean "count"?',
+    );
     expect(() => scheduler.nextFireTimes('report', 3 as never)).toThrow('expected an object with count, from, got 3');
   });
 });

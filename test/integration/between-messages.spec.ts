@@ -1,7 +1,15 @@
 import { Injectable, Module } from '@nestjs/common';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
-import { DistributedCron, DistributedCronPage, FanOutService, PAGE_QUEUE, ReceiptService, SchedulerService, type CronRun } from '../../lib/index.js';
+import {
+  DistributedCron,
+  DistributedCronPage,
+  FanOutService,
+  PAGE_QUEUE,
+  ReceiptService,
+  SchedulerService,
+  type CronRun,
+} from '../../lib/index.js';
 import { SchedulerDatabase } from '../../lib/database/scheduler-database.js';
 import { InMemoryPageQueue } from '../../lib/testing/index.js';
 import { atEachAnswer } from '../support/at-each-answer.js';
@@ -20,7 +28,9 @@ beforeAll(async () => {
   await other.query(`set lock_timeout = '1s'`);
 });
 beforeEach(async () => {
-  await database.query(`do $$ begin if to_regclass('job_runs') is not null then truncate job_runs, receipts, job_pages; end if; end $$`);
+  await database.query(
+    `do $$ begin if to_regclass('job_runs') is not null then truncate job_runs, receipts, job_pages; end if; end $$`,
+  );
 });
 afterEach(closeApps);
 afterAll(async () => {
@@ -28,7 +38,10 @@ afterAll(async () => {
   await database.drop();
 });
 
-/** What somebody else would have to wait for at this moment. `for no key update` is what renewals, `replace` and ends take. */
+/**
+ * What somebody else would have to wait for at this moment. `for no key update` is what renewals, `replace` and ends
+ * take.
+ */
 const NEEDED = [
   ['the row of a run', 'select from job_runs for no key update'],
   ['the row of a page', 'select from job_pages for no key update'],
@@ -37,13 +50,19 @@ const NEEDED = [
 ] as const;
 
 /** Notes what is held whenever the process that holds it is waited for. */
-function watching(app: { get(token: typeof SchedulerDatabase): SchedulerDatabase }): { readonly held: string[]; begin(): Promise<void> } {
+function watching(app: { get(token: typeof SchedulerDatabase): SchedulerDatabase }): {
+  readonly held: string[];
+  begin(): Promise<void>;
+} {
   const held: string[] = [];
   const scheduler = app.get(SchedulerDatabase);
   let turn: Promise<unknown> = Promise.resolve();
   const look = async (sent: string) => {
     for (const [what, sql] of NEEDED) {
-      const busy = await other.query(sql).then(({ rows }) => rows.length > 0 && what === 'the lock of a job', ({ code }: { code: string }) => code === '55P03');
+      const busy = await other.query(sql).then(
+        ({ rows }) => rows.length > 0 && what === 'the lock of a job',
+        ({ code }: { code: string }) => code === '55P03',
+      );
       if (busy) held.push(`${what}, after: ${sent.replaceAll(/\s+/g, ' ').slice(0, 100)}`);
     }
   };
@@ -60,30 +79,72 @@ function watching(app: { get(token: typeof SchedulerDatabase): SchedulerDatabase
   };
 }
 
-const write = (what: string) => (manager: { query(sql: string, values: unknown[]): Promise<unknown> }) => manager.query('insert into effects values ($1)', [what]);
+const write = (what: string) => (manager: { query(sql: string, values: unknown[]): Promise<unknown> }) =>
+  manager.query('insert into effects values ($1)', [what]);
 const failing = () => Promise.reject(new Error('no answer'));
 
 const FORMS: [string, (here: InRun) => Promise<unknown>][] = [
   ['once', async ({ receipts }) => [await receipts.once('a', write('a')), await receipts.once('a', write('a'))]],
-  ['once, in a transaction of the application', async ({ receipts, app }) => (await app.get(SchedulerDatabase).receipts()).transaction((manager) => receipts.once('a', write('a'), { in: manager }))],
-  ['once, in a strict transaction of the application', async ({ receipts, app }) => (await app.get(SchedulerDatabase).receipts()).transaction('SERIALIZABLE', (manager) => receipts.once('a', write('a'), { in: manager }))],
+  [
+    'once, in a transaction of the application',
+    async ({ receipts, app }) =>
+      (await app.get(SchedulerDatabase).receipts()).transaction((manager) =>
+        receipts.once('a', write('a'), { in: manager }),
+      ),
+  ],
+  [
+    'once, in a strict transaction of the application',
+    async ({ receipts, app }) =>
+      (await app.get(SchedulerDatabase).receipts()).transaction('SERIALIZABLE', (manager) =>
+        receipts.once('a', write('a'), { in: manager }),
+      ),
+  ],
   ['onceForOccurrence', ({ receipts, run }) => receipts.onceForOccurrence(run, 'a', write('a'))],
   ['onceEach', ({ receipts }) => receipts.onceEach(['a', 'b'], (what, manager) => write(what)(manager), { batch: 1 })],
-  ['onceExternal', async ({ receipts }) => [await receipts.onceExternal('a', () => 1, { inDoubt: 'park' }), await receipts.onceExternal('a', () => 1, { inDoubt: 'park' })]],
-  ['onceExternal, parked', async ({ receipts }) => [await receipts.onceExternal('a', failing, { inDoubt: 'park' }).catch(() => {}), await receipts.onceExternal('a', () => 1, { inDoubt: 'park' })]],
-  ['onceExternal, sent again', async ({ receipts }) => [await receipts.onceExternal('a', failing, { inDoubt: 'resend' }).catch(() => {}), await receipts.onceExternal('a', () => 1, { inDoubt: 'resend' })]],
-  ['onceExternal, surely not done', async ({ receipts }) => [await receipts.onceExternal('a', failing, { inDoubt: 'park', notDone: () => true }).catch(() => {}), await receipts.onceExternal('a', () => 1, { inDoubt: 'park' })]],
+  [
+    'onceExternal',
+    async ({ receipts }) => [
+      await receipts.onceExternal('a', () => 1, { inDoubt: 'park' }),
+      await receipts.onceExternal('a', () => 1, { inDoubt: 'park' }),
+    ],
+  ],
+  [
+    'onceExternal, parked',
+    async ({ receipts }) => [
+      await receipts.onceExternal('a', failing, { inDoubt: 'park' }).catch(() => {}),
+      await receipts.onceExternal('a', () => 1, { inDoubt: 'park' }),
+    ],
+  ],
+  [
+    'onceExternal, sent again',
+    async ({ receipts }) => [
+      await receipts.onceExternal('a', failing, { inDoubt: 'resend' }).catch(() => {}),
+      await receipts.onceExternal('a', () => 1, { inDoubt: 'resend' }),
+    ],
+  ],
+  [
+    'onceExternal, surely not done',
+    async ({ receipts }) => [
+      await receipts.onceExternal('a', failing, { inDoubt: 'park', notDone: () => true }).catch(() => {}),
+      await receipts.onceExternal('a', () => 1, { inDoubt: 'park' }),
+    ],
+  ],
   [
     'resolveInDoubt',
     async ({ receipts, run, app }) => {
       await receipts.onceExternal('a', failing, { inDoubt: 'park' }).catch(() => {});
-      return app.get(SchedulerService).resolveInDoubt({ jobName: run.jobName }, 'done', { by: 'anna', reason: 'asked' });
+      return app
+        .get(SchedulerService)
+        .resolveInDoubt({ jobName: run.jobName }, 'done', { by: 'anna', reason: 'asked' });
     },
   ],
   ['run.transaction', ({ run }) => run.transaction(write('a'))],
   ['run.transaction with a checkpoint', ({ run }) => run.transaction(write('a'), { checkpoint: { page: 2 } })],
   ['run.transaction that completes', ({ run }) => run.transaction(write('a'), { complete: true })],
-  ['run.checkpoint', async ({ run }) => [await run.checkpoint.save(1), await run.checkpoint.get(), await run.checkpoint.clear()]],
+  [
+    'run.checkpoint',
+    async ({ run }) => [await run.checkpoint.save(1), await run.checkpoint.get(), await run.checkpoint.clear()],
+  ],
   ['run.complete', ({ run }) => run.complete()],
 ];
 

@@ -1,7 +1,13 @@
 import { Injectable, type LoggerService, type Type } from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { DistributedCron, DistributedCronHandler, DistributedSchedulerModule, JobRegistry, type DistributedSchedulerOptions } from '../../lib/index.js';
+import {
+  DistributedCron,
+  DistributedCronHandler,
+  DistributedSchedulerModule,
+  JobRegistry,
+  type DistributedSchedulerOptions,
+} from '../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { withEnvironment } from './support/environment.js';
 
@@ -22,13 +28,19 @@ async function linesOfStart(options: DistributedSchedulerOptions): Promise<strin
 }
 
 /** An application with its lines in the log, which go on. */
-async function start(provider: Type, options: DistributedSchedulerOptions): Promise<{ app: TestingModule; lines: string[] }> {
+async function start(
+  provider: Type,
+  options: DistributedSchedulerOptions,
+): Promise<{ app: TestingModule; lines: string[] }> {
   const lines: string[] = [];
   const write = (message: unknown, ...rest: unknown[]) => {
     if (rest.at(-1) === 'DistributedScheduler') lines.push(String(message));
   };
   const logger: LoggerService = { log: write, warn: write, error: write, debug: write, verbose: write, fatal: write };
-  const app = await Test.createTestingModule({ imports: [DistributedSchedulerModule.forRoot(options)], providers: [provider] })
+  const app = await Test.createTestingModule({
+    imports: [DistributedSchedulerModule.forRoot(options)],
+    providers: [provider],
+  })
     .setLogger(logger)
     .compile();
   closing.push(() => app.close());
@@ -75,16 +87,30 @@ describe('at its start the application says', () => {
 
   it('in one line which jobs leave an answer to a default that nobody chose', async () => {
     const implicit = async (options: DistributedSchedulerOptions) =>
-      (await linesOfStart({ connection: database.url, migrate: true, ...options })).filter((line) => line.includes('implicit'));
-    expect(await implicit({})).toEqual([expect.stringMatching(/^1 job leaves owner, overlap or missed implicit: Jobs\.tidy \(owner, overlap\)\. .*strict: true/)]);
-    expect(await implicit({ defaults: { overlap: 'forbid' } })).toEqual([expect.stringContaining('Jobs.tidy (owner). Say them in the decorator, or overlap and missed in the module')]);
+      (await linesOfStart({ connection: database.url, migrate: true, ...options })).filter((line) =>
+        line.includes('implicit'),
+      );
+    expect(await implicit({})).toEqual([
+      expect.stringMatching(
+        /^1 job leaves owner, overlap or missed implicit: Jobs\.tidy \(owner, overlap\)\. .*strict: true/,
+      ),
+    ]);
+    expect(await implicit({ defaults: { overlap: 'forbid' } })).toEqual([
+      expect.stringContaining('Jobs.tidy (owner). Say them in the decorator, or overlap and missed in the module'),
+    ]);
   });
 
   it('that an operator has put another schedule in place of the declared one', async () => {
     await linesOfStart({ connection: database.url, migrate: true });
-    await database.query(`update job_schedule set cron = '0 4 * * *', overridden_at = now(), overridden_by = 'ops' where name = 'Jobs.tidy'`);
-    const lines = (await linesOfStart({ connection: database.url })).filter((line) => line.includes('operator') || line.includes('goes on as'));
-    expect(lines).toEqual([`Jobs.tidy is declared here as "@weekly" (UTC); an operator has put "0 4 * * *" (UTC) in its place, until that is cleared`]);
+    await database.query(
+      `update job_schedule set cron = '0 4 * * *', overridden_at = now(), overridden_by = 'ops' where name = 'Jobs.tidy'`,
+    );
+    const lines = (await linesOfStart({ connection: database.url })).filter(
+      (line) => line.includes('operator') || line.includes('goes on as'),
+    );
+    expect(lines).toEqual([
+      `Jobs.tidy is declared here as "@weekly" (UTC); an operator has put "0 4 * * *" (UTC) in its place, until that is cleared`,
+    ]);
     await database.query(`update job_schedule set cron = '@weekly', overridden_at = null`);
   });
 
@@ -96,13 +122,17 @@ describe('at its start the application says', () => {
        where  name = 'nightly-invoice-export'`,
     );
     await database.query(`update job_schedule set enabled = false where name = 'Jobs.tidy'`);
-    const lines = (await linesOfStart({ connection: database.url })).filter((line) => / is (paused|disabled)/.test(line));
+    const lines = (await linesOfStart({ connection: database.url })).filter((line) =>
+      / is (paused|disabled)/.test(line),
+    );
     expect(lines.sort()).toEqual([
       expect.stringMatching(/^Jobs\.tidy is disabled since \d{4}-.+Z: what comes due is recorded, and does not run$/),
       'nightly-invoice-export is paused since 2026-03-09T08:00:00.000Z until 2999-01-01T00:00:00.000Z by ops (migration): what comes due is recorded, and does not run',
     ]);
     await database.query(`update job_schedule set enabled = true, paused_at = null, paused_until = null`);
-    expect((await linesOfStart({ connection: database.url })).filter((line) => / is (paused|disabled)/.test(line))).toEqual([]);
+    expect(
+      (await linesOfStart({ connection: database.url })).filter((line) => / is (paused|disabled)/.test(line)),
+    ).toEqual([]);
   });
 
   it('no next time of a job that goes on under its former name', async () => {
@@ -111,7 +141,13 @@ describe('at its start the application says', () => {
       run() {}
     }
     class After {
-      @DistributedCron('0 3 * * *', { name: 'invoices', previously: 'nightly', owner: 'ops', overlap: 'forbid', missed: 'once' })
+      @DistributedCron('0 3 * * *', {
+        name: 'invoices',
+        previously: 'nightly',
+        owner: 'ops',
+        overlap: 'forbid',
+        missed: 'once',
+      })
       run() {}
     }
     await start(Before, { connection: database.url, migrate: true });
@@ -129,10 +165,14 @@ describe('at its start the application says', () => {
     const lines = await withEnvironment({ NODE_ENV: 'test' }, () => linesOfStart({}));
     const ofServer = lines.filter((line) => line.includes('embedded'));
     expect(ofServer).toEqual([
-      expect.stringMatching(/^No database is configured: started an embedded PostgreSQL on 127\.0\.0\.1:\d+ for this process alone\. .* Set DATABASE_URL or forRoot\(\{ connection \}\)/),
+      expect.stringMatching(
+        /^No database is configured: started an embedded PostgreSQL on 127\.0\.0\.1:\d+ for this process alone\. .* Set DATABASE_URL or forRoot\(\{ connection \}\)/,
+      ),
     ]);
     expect(lines[0]).toBe(ofServer[0]);
-    expect(lines).toHaveLength(lines.filter((line) => /embedded|next|implicit|Made partitions|Scheduling/.test(line)).length);
+    expect(lines).toHaveLength(
+      lines.filter((line) => /embedded|next|implicit|Made partitions|Scheduling/.test(line)).length,
+    );
   });
 });
 
@@ -143,7 +183,11 @@ describe('of a job made at run time the log says', () => {
       send() {}
     }
     const { app, lines } = await start(Reports, { connection: database.url, migrate: true });
-    const said = () => lines.splice(0).filter((line) => line.startsWith('acme')).map((line) => line.replace(/ on \d{4}-\d\d-\d\d | \(\d{4}-\S*\)$/g, ' … '));
+    const said = () =>
+      lines
+        .splice(0)
+        .filter((line) => line.startsWith('acme'))
+        .map((line) => line.replace(/ on \d{4}-\d\d-\d\d | \(\d{4}-\S*\)$/g, ' … '));
     said();
     const jobs = app.get(JobRegistry);
     await jobs.add({ name: 'acme', cron: '15 2 13 * FRI', timeZone: 'CET', handler: 'report' });

@@ -26,7 +26,10 @@ function version(cron: string, options: object) {
   return Jobs;
 }
 
-const stored = () => database.query<{ name: string; cron: string; yields_to: string | null }>('select name, cron, yields_to from job_schedule order by name');
+const stored = () =>
+  database.query<{ name: string; cron: string; yields_to: string | null }>(
+    'select name, cron, yields_to from job_schedule order by name',
+  );
 
 describe('an instance that is not enabled', () => {
   it('takes no schedule over, even when nobody else is there', async () => {
@@ -34,7 +37,11 @@ describe('an instance that is not enabled', () => {
     await first.close();
     await startApp(database, { providers: [version('0 4 * * *', { name: 'job' })] }, { enabled: false });
     expect(await stored()).toEqual([{ name: 'job', cron: '0 3 * * *', yields_to: null }]);
-    await startApp(database, { providers: [version('0 3 * * *', { name: 'renamed', previously: 'job' })] }, { enabled: false });
+    await startApp(
+      database,
+      { providers: [version('0 3 * * *', { name: 'renamed', previously: 'job' })] },
+      { enabled: false },
+    );
     expect(await stored()).toEqual([
       { name: 'job', cron: '0 3 * * *', yields_to: null },
       { name: 'renamed', cron: '0 3 * * *', yields_to: 'job' },
@@ -43,13 +50,18 @@ describe('an instance that is not enabled', () => {
 });
 
 describe('a handler', () => {
-  it.each(['', 'nul \0', 'half \ud800', 'x'.repeat(201)])('is refused in words when its name cannot be stored (%j)', async (name) => {
-    class Reports {
-      @DistributedCronHandler(name)
-      send() {}
-    }
-    await expect(startApp(database, { providers: [Reports] })).rejects.toThrow(/Reports.send: @DistributedCronHandler: name: expected /);
-  });
+  it.each(['', 'nul \0', 'half \ud800', 'x'.repeat(201)])(
+    'is refused in words when its name cannot be stored (%j)',
+    async (name) => {
+      class Reports {
+        @DistributedCronHandler(name)
+        send() {}
+      }
+      await expect(startApp(database, { providers: [Reports] })).rejects.toThrow(
+        /Reports.send: @DistributedCronHandler: name: expected /,
+      );
+    },
+  );
 });
 
 describe('a job made at run time', () => {
@@ -67,19 +79,27 @@ describe('a job made at run time', () => {
     ['name', { name: 'a\ud800' }],
   ])('is refused in words when half a character is in its %s', async (what, half) => {
     const app = await startApp(database, { providers: [version('0 3 * * *', { name: 'job' })] });
-    await expect(app.get(JobRegistry).add({ name: 'half', cron: '0 5 * * *', handler: 'report', ...half })).rejects.toThrow(new RegExp(`^JobRegistry.add: .*${what}`));
+    await expect(
+      app.get(JobRegistry).add({ name: 'half', cron: '0 5 * * *', handler: 'report', ...half }),
+    ).rejects.toThrow(new RegExp(`^JobRegistry.add: .*${what}`));
   });
 
   it('may have the words for NUL in its data', async () => {
     const app = await startApp(database, { providers: [version('0 3 * * *', { name: 'job' })] });
-    await app.get(JobRegistry).add({ name: 'words', cron: '0 5 * * *', handler: 'report', data: 'it is written \\u0000' });
-    expect(await database.query(`select data from job_schedule where name = 'words'`)).toEqual([{ data: 'it is written \\u0000' }]);
+    await app
+      .get(JobRegistry)
+      .add({ name: 'words', cron: '0 5 * * *', handler: 'report', data: 'it is written \\u0000' });
+    expect(await database.query(`select data from job_schedule where name = 'words'`)).toEqual([
+      { data: 'it is written \\u0000' },
+    ]);
   });
 
   it('G11 is refused when what it may catch up is forgotten before', async () => {
     const app = await startApp(database, { providers: [version('0 3 * * *', { name: 'job' })] }, { retention: '7d' });
     const jobs = app.get(JobRegistry);
-    await expect(jobs.add({ name: 'old', cron: '0 5 * * *', handler: 'report', catchUpWindow: '7d' })).rejects.toThrow(/JobRegistry.add: job "old": catchUpWindow .* retention/);
+    await expect(jobs.add({ name: 'old', cron: '0 5 * * *', handler: 'report', catchUpWindow: '7d' })).rejects.toThrow(
+      /JobRegistry.add: job "old": catchUpWindow .* retention/,
+    );
     await jobs.add({ name: 'old', cron: '0 5 * * *', handler: 'report', catchUpWindow: '6d' });
     await expect(jobs.update('old', { catchUpWindow: '30d' })).rejects.toThrow(/retention/);
   });

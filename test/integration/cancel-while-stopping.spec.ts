@@ -2,7 +2,14 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
 import type { TestingModule } from '@nestjs/testing';
 import { once } from 'node:events';
-import { CancelledError, DistributedCron, SchedulerService, type CronRun, type DistributedCronOptions, type DistributedSchedulerOptions } from '../../lib/index.js';
+import {
+  CancelledError,
+  DistributedCron,
+  SchedulerService,
+  type CronRun,
+  type DistributedCronOptions,
+  type DistributedSchedulerOptions,
+} from '../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { closeApps, nextEvent, startApp } from './support/apps.js';
 
@@ -24,7 +31,10 @@ const STOPPING: DistributedSchedulerOptions = { shutdownTimeout: '5m' };
 const DEAF_TO_POLLS: DistributedSchedulerOptions = { pollInterval: '1h' };
 
 /** An application whose handler ends when it is told to. */
-function app(scheduler: DistributedSchedulerOptions, { cron = '0 3 29 2 *', ...options }: DistributedCronOptions & { cron?: string } = {}): Promise<TestingModule> {
+function app(
+  scheduler: DistributedSchedulerOptions,
+  { cron = '0 3 29 2 *', ...options }: DistributedCronOptions & { cron?: string } = {},
+): Promise<TestingModule> {
   @Injectable()
   class Exports {
     @DistributedCron(cron, { name: 'export', ...options })
@@ -64,7 +74,10 @@ describe('a handler that still runs while its application stops', () => {
 
   it('is told of it at the next poll when the wake-up is lost', async () => {
     const { fireTime, cancelled, closed } = await stopping({ pollInterval: '100ms' });
-    await database.query(`update job_runs set cancel_requested_at = now(), cancel_reason = 'quietly' where fire_time = $1`, [fireTime]);
+    await database.query(
+      `update job_runs set cancel_requested_at = now(), cancel_reason = 'quietly' where fire_time = $1`,
+      [fireTime],
+    );
     expect(await cancelled).toMatchObject({ reason: 'quietly' });
     await closed;
   });

@@ -1,4 +1,10 @@
-import { Injectable, Module, type OnApplicationBootstrap, type OnApplicationShutdown, type OnModuleDestroy } from '@nestjs/common';
+import {
+  Injectable,
+  Module,
+  type OnApplicationBootstrap,
+  type OnApplicationShutdown,
+  type OnModuleDestroy,
+} from '@nestjs/common';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { CronRun, DistributedCron, SchedulerEvents, ShutdownError, type SchedulerEvent } from '../../lib/index.js';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -39,7 +45,9 @@ describe('B33 closing while a handler runs', () => {
     const startsAtClose = Slow.starts;
     await closing;
     expect(Slow.starts).toBe(startsAtClose);
-    const rows = await database.query(`select status, exists (select from effects where job = job_name and effects.fire_time = run.fire_time) as effect from job_runs run where job_name = 'slow'`);
+    const rows = await database.query(
+      `select status, exists (select from effects where job = job_name and effects.fire_time = run.fire_time) as effect from job_runs run where job_name = 'slow'`,
+    );
     expect(rows).toEqual(Array.from({ length: startsAtClose }, () => ({ status: 'done', effect: true })));
     expect(stories.filter((type) => type === 'run.started')).toEqual([]);
     expect(stories.at(-1)).toBe('scheduler.stopped');
@@ -95,7 +103,10 @@ describe('B33 closing while a handler runs', () => {
     const { fireTime } = await nextEvent(app, 'run.started', ({ jobName }) => jobName === 'stubborn');
     await app.close();
     expect(reason).toBeInstanceOf(ShutdownError);
-    const [run] = await database.query(`select status, attempt, releases, reason from job_runs where job_name = 'stubborn' and fire_time = $1`, [fireTime]);
+    const [run] = await database.query(
+      `select status, attempt, releases, reason from job_runs where job_name = 'stubborn' and fire_time = $1`,
+      [fireTime],
+    );
     expect(run).toEqual({ status: 'queued', attempt: 1, releases: 1, reason: 'released by a stopping instance' });
   });
 });
@@ -108,7 +119,9 @@ describe('B33 closing', () => {
   }
 
   const connections = () =>
-    database.query(`select pid from pg_stat_activity where datname = current_database() and application_name like 'nestjs-distributed-cron%'`);
+    database.query(
+      `select pid from pg_stat_activity where datname = current_database() and application_name like 'nestjs-distributed-cron%'`,
+    );
 
   it('while idle leaves no connection', async () => {
     const app = await startApp(database, { providers: [Seldom] });
@@ -121,7 +134,10 @@ describe('B33 closing', () => {
   it('twice, at once and later, is closing once', async () => {
     const app = await startApp(database, { providers: [Seldom] });
     const stopped: SchedulerEvent[] = [];
-    app.get(SchedulerEvents).of('scheduler.stopped').subscribe((event) => stopped.push(event));
+    app
+      .get(SchedulerEvents)
+      .of('scheduler.stopped')
+      .subscribe((event) => stopped.push(event));
     await Promise.all([app.close(), app.close()]);
     await app.close();
     expect(stopped).toHaveLength(1);
@@ -150,7 +166,6 @@ describe('starting', () => {
     const app = await startApp(database, {});
     expect(jobNames(app)).toEqual([]);
   });
-
 
   it('comes when the rest of the application has started', async () => {
     const story: string[] = [];

@@ -9,7 +9,10 @@ import { closeApps, nextRun, startApp } from './support/apps.js';
 const MISSING = 'PostgreSQL with LLVM is not installed: apt-get install postgresql';
 const binaries = process.env.TEST_POSTGRES ?? installedBinaries();
 
-/** Skipped, saying so, where there is no such server; in CI that fails. The embedded one is built without LLVM, and compiles nothing. */
+/**
+ * Skipped, saying so, where there is no such server; in CI that fails. The embedded one is built without LLVM, and
+ * compiles nothing.
+ */
 function describeWithCompiler(name: string, tests: () => void): void {
   if (binaries) return describe(name, tests);
   if (process.env.CI) return describe(name, () => it('has what it needs', () => Promise.reject(new Error(MISSING))));
@@ -21,7 +24,10 @@ describeWithCompiler('a server that compiles what it takes for dear', () => {
   let server: InstalledServer | undefined;
   let database: TestDatabase;
   beforeAll(async () => {
-    server = await startInstalledServer(binaries!, ['shared_preload_libraries=pg_stat_statements', 'pg_stat_statements.track=all']);
+    server = await startInstalledServer(binaries!, [
+      'shared_preload_libraries=pg_stat_statements',
+      'pg_stat_statements.track=all',
+    ]);
     database = await createTestDatabase(server.url);
     await database.query('create extension pg_stat_statements');
   }, 120_000);

@@ -30,14 +30,25 @@ class Seldom {
 }
 
 const forRoot = (options?: DistributedSchedulerOptions) =>
-  startModules({ imports: [DistributedSchedulerModule.forRoot(options && { migrate: true, logging: false, enabled: false, ...options })], providers: [Seldom] });
+  startModules({
+    imports: [
+      DistributedSchedulerModule.forRoot(options && { migrate: true, logging: false, enabled: false, ...options }),
+    ],
+    providers: [Seldom],
+  });
 const forRootAsync = (options: DistributedSchedulerAsyncOptions) =>
   startModules({ imports: [DistributedSchedulerModule.forRootAsync(options)], providers: [Seldom] });
 
 /** The parts of the test database's url, as TypeORM and libpq name them. */
 function parts() {
   const { hostname, port, username, password, pathname } = new URL(database.url);
-  return { host: hostname, port: Number(port), username, password: decodeURIComponent(password), database: pathname.slice(1) };
+  return {
+    host: hostname,
+    port: Number(port),
+    username,
+    password: decodeURIComponent(password),
+    database: pathname.slice(1),
+  };
 }
 
 describe('forRootAsync', () => {
@@ -49,11 +60,21 @@ describe('forRootAsync', () => {
       return options();
     }
   }
-  @Module({ providers: [OptionsFactory, { provide: 'url', useFactory: () => database.url }], exports: [OptionsFactory, 'url'] })
+  @Module({
+    providers: [OptionsFactory, { provide: 'url', useFactory: () => database.url }],
+    exports: [OptionsFactory, 'url'],
+  })
   class ConfigModule {}
 
   it.each<[string, DistributedSchedulerAsyncOptions]>([
-    ['useFactory with inject', { imports: [ConfigModule], inject: ['url'], useFactory: async (connection: string) => ({ ...options(), connection }) }],
+    [
+      'useFactory with inject',
+      {
+        imports: [ConfigModule],
+        inject: ['url'],
+        useFactory: async (connection: string) => ({ ...options(), connection }),
+      },
+    ],
     ['useClass', { useClass: OptionsFactory }],
     ['useExisting', { imports: [ConfigModule], useExisting: OptionsFactory }],
   ])('takes the options from %s', async (_way, given) => {
@@ -64,11 +85,15 @@ describe('forRootAsync', () => {
     ['none', {}, 'none'],
     ['two', { useClass: OptionsFactory, useFactory: options }, 'useFactory and useClass'],
   ])('refuses %s of the ways', (_what, given, named) => {
-    expect(() => DistributedSchedulerModule.forRootAsync(given)).toThrow(`expected one of useFactory, useClass and useExisting, got ${named}.`);
+    expect(() => DistributedSchedulerModule.forRootAsync(given)).toThrow(
+      `expected one of useFactory, useClass and useExisting, got ${named}.`,
+    );
   });
 
   it('checks what the factory returns', async () => {
-    await expect(forRootAsync({ useFactory: () => ({ connectoin: database.url }) as object })).rejects.toThrow(InvalidOptionsError);
+    await expect(forRootAsync({ useFactory: () => ({ connectoin: database.url }) as object })).rejects.toThrow(
+      InvalidOptionsError,
+    );
   });
 });
 
@@ -81,7 +106,10 @@ describe('the database is named by', () => {
       'PGHOST and its like',
       () => {
         const { host, port, username, password, database: name } = parts();
-        return withEnvironment({ PGHOST: host, PGPORT: String(port), PGUSER: username, PGPASSWORD: password, PGDATABASE: name }, () => forRoot({}));
+        return withEnvironment(
+          { PGHOST: host, PGPORT: String(port), PGUSER: username, PGPASSWORD: password, PGDATABASE: name },
+          () => forRoot({}),
+        );
       },
     ],
     ['dataSource', async () => forRoot({ dataSource: await applicationSource() })],
@@ -92,7 +120,11 @@ describe('the database is named by', () => {
   });
 
   it('nothing in production: an error that says what to set', async () => {
-    await withEnvironment({ NODE_ENV: 'production' }, () => expect(forRoot({})).rejects.toThrow(/set DATABASE_URL, or PGHOST and PGDATABASE, or give connection or dataSource/));
+    await withEnvironment({ NODE_ENV: 'production' }, () =>
+      expect(forRoot({})).rejects.toThrow(
+        /set DATABASE_URL, or PGHOST and PGDATABASE, or give connection or dataSource/,
+      ),
+    );
   });
 });
 
@@ -110,7 +142,13 @@ afterEach(async () => {
   await Promise.all(sources.splice(0).map((source) => source.destroy()));
 });
 async function applicationSource(): Promise<DataSource> {
-  const source = new DataSource({ type: 'postgres', url: database.url, entities: [Invoice], synchronize: true, poolSize: 2 });
+  const source = new DataSource({
+    type: 'postgres',
+    url: database.url,
+    entities: [Invoice],
+    synchronize: true,
+    poolSize: 2,
+  });
   sources.push(source);
   return source.initialize();
 }
@@ -145,7 +183,9 @@ describe('an existing data source', () => {
 describe('a database that can’t be used', () => {
   it('is a data source that nobody has initialized', async () => {
     const dataSource = new DataSource({ type: 'postgres', url: database.url });
-    await expect(forRoot({ dataSource })).rejects.toThrow(/address from forRoot\(\{ dataSource \}\)\): the data source is not initialized/);
+    await expect(forRoot({ dataSource })).rejects.toThrow(
+      /address from forRoot\(\{ dataSource \}\)\): the data source is not initialized/,
+    );
   });
 
   it('is named, never with a password: wrong password', async () => {
@@ -153,7 +193,9 @@ describe('a database that can’t be used', () => {
     url.password = 'not-the-right-one';
     const error = await forRoot({ connection: url.href }).catch((thrown: unknown) => thrown as Error);
     expect(error).toBeInstanceOf(DatabaseConnectionError);
-    expect((error as Error).message).toMatch(/address from forRoot\(\{ connection \}\)\): .*password authentication failed/);
+    expect((error as Error).message).toMatch(
+      /address from forRoot\(\{ connection \}\)\): .*password authentication failed/,
+    );
     expect((error as Error).message).not.toContain('not-the-right-one');
   });
 
@@ -167,8 +209,15 @@ describe('a database that can’t be used', () => {
     const empty = await createTestDatabase();
     const starting = forRoot({ connection: empty.url, migrate: false });
     await expect(starting).rejects.toThrow(MissingTablesError);
-    await expect(starting).rejects.toThrow('Schema "public" lacks job_schedule, job_runs, receipts, receipt_secret, job_backfills, job_instances, job_actions, job_flags, job_alerts, job_pages. Set migrate: true');
-    expect(await database.query('select from pg_stat_activity where datname = $1 and application_name like $2', [new URL(empty.url).pathname.slice(1), 'nestjs%'])).toEqual([]);
+    await expect(starting).rejects.toThrow(
+      'Schema "public" lacks job_schedule, job_runs, receipts, receipt_secret, job_backfills, job_instances, job_actions, job_flags, job_alerts, job_pages. Set migrate: true',
+    );
+    expect(
+      await database.query('select from pg_stat_activity where datname = $1 and application_name like $2', [
+        new URL(empty.url).pathname.slice(1),
+        'nestjs%',
+      ]),
+    ).toEqual([]);
     await empty.drop();
   });
 });

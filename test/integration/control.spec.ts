@@ -39,7 +39,12 @@ const OPS = { by: 'ops', reason: 'because' };
 const SAID = { owner: 'billing', overlap: 'forbid', missed: 'once' } as const;
 
 /** @param untilAborted its handler ends when it is told to */
-function app(cron: string, options: DistributedCronOptions, scheduler: DistributedSchedulerOptions = {}, untilAborted = false): Promise<TestingModule> {
+function app(
+  cron: string,
+  options: DistributedCronOptions,
+  scheduler: DistributedSchedulerOptions = {},
+  untilAborted = false,
+): Promise<TestingModule> {
   @Injectable()
   class Exports {
     @DistributedCron(cron, { name: 'export', ...SAID, ...options })
@@ -53,11 +58,15 @@ function app(cron: string, options: DistributedCronOptions, scheduler: Distribut
 
 const NEVER_DUE = '0 3 29 2 *';
 const EVERY_SECOND = '* * * * * *';
-const runs = () => database.query<{ status: string; reason: string | null; fire_time: Date }>(`select status, reason, fire_time from job_runs where job_name = 'export' order by fire_time`);
+const runs = () =>
+  database.query<{ status: string; reason: string | null; fire_time: Date }>(
+    `select status, reason, fire_time from job_runs where job_name = 'export' order by fire_time`,
+  );
 
 /** The instance says with each look that it is there. */
 async function nextLook(): Promise<void> {
-  const looked = async () => (await database.query<{ at: string }>('select alive_until::text as at from job_instances'))[0]!.at;
+  const looked = async () =>
+    (await database.query<{ at: string }>('select alive_until::text as at from job_instances'))[0]!.at;
   const before = await looked();
   await eventually('the next look', async () => (await looked()) !== before);
 }
@@ -77,7 +86,11 @@ describe('a cancelled run whose process is gone', () => {
       `insert into job_runs (job_name, fire_time, status, trigger, claimed_by, attempt, started_at, lease_until, cancel_requested_at, cancel_reason)
        values ('export', date_trunc('second', now()), 'running', 'schedule', 'gone', 1, now(), now() - interval '1 second', now(), 'cancelled by ops')`,
     );
-    expect(await cancelled).toMatchObject({ jobName: 'export', attempt: 1, reason: 'cancelled by ops; the lease of gone ran out' });
+    expect(await cancelled).toMatchObject({
+      jobName: 'export',
+      attempt: 1,
+      reason: 'cancelled by ops; the lease of gone ran out',
+    });
     expect(await runs()).toMatchObject([{ status: 'cancelled' }]);
   });
 });
@@ -106,19 +119,26 @@ describe('run now', () => {
 
   it('B38: from two tabs on two replicas, with a replay in a third, never runs two at once', async () => {
     const [one, other] = await Promise.all([app(NEVER_DUE, {}, {}, true), app(NEVER_DUE, {}, {}, true)]);
-    const most = () => database.query<{ running: number }>(`select count(*)::integer as running from job_runs where status = 'running'`);
+    const most = () =>
+      database.query<{ running: number }>(`select count(*)::integer as running from job_runs where status = 'running'`);
     await database.query(
       `insert into job_runs (job_name, fire_time, status, trigger, attempt, releases, next_attempt_at)
        values ('export', date_trunc('second', now() - interval '1 hour'), 'queued', 'schedule', 3, 3, now())`,
     );
-    const clicks = await Promise.allSettled([one, other, one, other].map((replica) => replica.get(ManualRuns).runNow('export', OPS)));
+    const clicks = await Promise.allSettled(
+      [one, other, one, other].map((replica) => replica.get(ManualRuns).runNow('export', OPS)),
+    );
     expect(clicks.filter(({ status }) => status === 'fulfilled').length).toBeLessThanOrEqual(1);
     const open = async () => (await runs()).filter(({ status }) => status === 'running' || status === 'queued');
     for (let left = await open(); left.length > 0; left = await open()) {
       expect((await most())[0]!.running).toBeLessThanOrEqual(1);
       const running = left.find(({ status }) => status === 'running');
       // It may have ended between the two looks.
-      if (running) await one.get(Cancels).cancel('export', running.fire_time, OPS).catch((error: unknown) => expect(error).toBeInstanceOf(RunRefusedError));
+      if (running)
+        await one
+          .get(Cancels)
+          .cancel('export', running.fire_time, OPS)
+          .catch((error: unknown) => expect(error).toBeInstanceOf(RunRefusedError));
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
     expect((await runs()).every(({ status }) => status === 'cancelled')).toBe(true);
@@ -131,11 +151,15 @@ describe('run now', () => {
     const manual = one.get(ManualRuns);
     await expect(manual.runNow('export', {} as never)).rejects.toThrow('SchedulerService.runNow: by');
     await expect(manual.runNow('export', OPS, { overlap: 'maybe' as never })).rejects.toThrow('overlap: expected');
-    await expect(manual.runNow('export', OPS, { data: 1n })).rejects.toThrow('data: expected something that JSON can hold');
+    await expect(manual.runNow('export', OPS, { data: 1n })).rejects.toThrow(
+      'data: expected something that JSON can hold',
+    );
     await expect(manual.runNow('nobody', OPS)).rejects.toThrow('There is no job "nobody"');
     await expect(manual.runNow('no\0body', OPS)).rejects.toThrow('jobName: expected the name of a job');
     await expect(one.get(Cancels).cancel('export', 'today' as never, OPS)).rejects.toThrow('fireTime: expected a Date');
-    await expect(one.get(Pauses).pause('export', OPS, { until: new Date(NaN) })).rejects.toThrow('until: expected a Date');
+    await expect(one.get(Pauses).pause('export', OPS, { until: new Date(NaN) })).rejects.toThrow(
+      'until: expected a Date',
+    );
     await expect(one.get(Skips).skipNext('export', OPS, { count: 0 })).rejects.toThrow('count: expected at least 1');
   });
 });
@@ -207,19 +231,28 @@ describe('a flag', () => {
   it('is shown as what the table and the provider say, with when that was asked', async () => {
     let on = true;
     const one = await app(NEVER_DUE, { flag: 'exports' }, { featureFlags: { isOn: () => on } });
-    expect(await one.get(Flags).flags()).toMatchObject([{ name: 'exports', on: true, onInTable: true, provider: { on: true, problem: null, askedAt: expect.any(Date) } }]);
+    expect(await one.get(Flags).flags()).toMatchObject([
+      { name: 'exports', on: true, onInTable: true, provider: { on: true, problem: null, askedAt: expect.any(Date) } },
+    ]);
     on = false;
     await expect(one.get(ManualRuns).runNow('export', OPS)).rejects.toThrow('flag off: exports');
     const flag = { name: 'exports', on: false, onInTable: true, provider: { on: false } };
     expect(await one.get(Flags).flags()).toMatchObject([flag]);
     expect(await one.get(Inventory).inventory()).toMatchObject([{ flag, nextFireTime: null }]);
     const elsewhere = await app(NEVER_DUE, { flag: 'exports' }, {});
-    expect(await elsewhere.get(Inventory).inventory()).toMatchObject([{ flag: { on: true, onInTable: true, provider: null } }]);
+    expect(await elsewhere.get(Inventory).inventory()).toMatchObject([
+      { flag: { on: true, onInTable: true, provider: null } },
+    ]);
   });
 
   it('cancels a running one also by the word of the provider', async () => {
     let on = true;
-    const one = await app(NEVER_DUE, { flag: 'exports', flagOff: 'cancel' }, { featureFlags: { isOn: () => on } }, true);
+    const one = await app(
+      NEVER_DUE,
+      { flag: 'exports', flagOff: 'cancel' },
+      { featureFlags: { isOn: () => on } },
+      true,
+    );
     const started = nextEvent(one, 'run.started');
     await one.get(ManualRuns).runNow('export', OPS);
     await started;
@@ -241,12 +274,17 @@ describe('an override', () => {
     const next = await app('0 5 29 2 *', {});
     expect(next.get(JobRegistry).get('export')!.definition.schedule.expression).toBe('0 4 29 2 *');
     const [entry] = await next.get(Inventory).inventory();
-    expect(entry).toMatchObject({ cron: '0 4 29 2 *', overridden: { by: 'ops', reason: 'because', declared: { cron: '0 5 29 2 *', timeZone: 'UTC' } } });
+    expect(entry).toMatchObject({
+      cron: '0 4 29 2 *',
+      overridden: { by: 'ops', reason: 'because', declared: { cron: '0 5 29 2 *', timeZone: 'UTC' } },
+    });
     const back = nextEvent(next, 'job.scheduled', ({ schedule }) => schedule === '"0 5 29 2 *" (UTC)');
     expect(await next.get(Overrides).clearOverride('export', OPS)).toBe(true);
     await back;
     expect((await next.get(Inventory).inventory())[0]).toMatchObject({ cron: '0 5 29 2 *', overridden: null });
-    expect((await next.get(Inventory).actions({ jobName: 'export' })).map(({ action, actor }) => `${action} ${actor}`)).toEqual(['clear-override ops', 'override ops']);
+    expect(
+      (await next.get(Inventory).actions({ jobName: 'export' })).map(({ action, actor }) => `${action} ${actor}`),
+    ).toEqual(['clear-override ops', 'override ops']);
   });
 
   it('that cannot be read is refused', async () => {
@@ -254,9 +292,14 @@ describe('an override', () => {
     const overrides = one.get(Overrides);
     await expect(overrides.override('export', { cron: '0 25 * * *' }, OPS)).rejects.toThrow('hour 25');
     await expect(overrides.override('export', { timeZone: 'Mars/Base' }, OPS)).rejects.toThrow('Mars/Base');
-    await expect(overrides.override('export', {}, OPS)).rejects.toThrow('expected a cron expression, a timeZone, or both');
+    await expect(overrides.override('export', {}, OPS)).rejects.toThrow(
+      'expected a cron expression, a timeZone, or both',
+    );
     await overrides.override('export', { timeZone: 'Europe/Berlin' }, OPS);
-    expect((await one.get(Inventory).inventory())[0]).toMatchObject({ timeZone: 'Europe/Berlin', calendar: '{"exclude":["2030-12-25"]}' });
+    expect((await one.get(Inventory).inventory())[0]).toMatchObject({
+      timeZone: 'Europe/Berlin',
+      calendar: '{"exclude":["2030-12-25"]}',
+    });
     expect(await one.get(Inventory).actions()).toHaveLength(1);
   });
 });
@@ -299,35 +342,73 @@ describe('who looks', () => {
     const one = await app(NEVER_DUE, { flag: 'exports' });
     await one.get(Pauses).pause('export', OPS);
     expect(await one.get(Inventory).inventory()).toMatchObject([
-      { name: 'export', state: 'active', ...SAID, implicit: [], declaredBy: 'Exports.export', nextFireTime: null, paused: { by: 'ops', reason: 'because', until: null }, flag: { name: 'exports', on: true } },
+      {
+        name: 'export',
+        state: 'active',
+        ...SAID,
+        implicit: [],
+        declaredBy: 'Exports.export',
+        nextFireTime: null,
+        paused: { by: 'ops', reason: 'because', until: null },
+        flag: { name: 'exports', on: true },
+      },
     ]);
     expect(await one.get(Pauses).resume('export', OPS)).toBe(true);
     const done = nextEvent(one, 'run.completed');
     const { fireTime } = await one.get(ManualRuns).runNow('export', OPS);
     await done;
     const [entry] = await one.get(Inventory).inventory();
-    expect(entry).toMatchObject({ paused: null, lastRun: { fireTime, status: 'done' }, waiting: 0, running: 0, dead: 0 });
+    expect(entry).toMatchObject({
+      paused: null,
+      lastRun: { fireTime, status: 'done' },
+      waiting: 0,
+      running: 0,
+      dead: 0,
+    });
     expect(entry!.nextFireTime!.toISOString()).toContain('-02-29T03:00:00.000Z');
     expect((await one.get(Inventory).actions({ limit: 2 })).map(({ action }) => action)).toEqual(['run-now', 'resume']);
 
     const explained = await one.get(Explanations).explain('export', fireTime);
-    expect(explained).toMatchObject({ kind: 'done', starts: [{ attempt: 1, status: 'done' }], why: null, beside: [], skippedFor: [] });
+    expect(explained).toMatchObject({
+      kind: 'done',
+      starts: [{ attempt: 1, status: 'done' }],
+      why: null,
+      beside: [],
+      skippedFor: [],
+    });
     expect(explained.text).toContain('Runners started for it: 1');
     const none = await one.get(Explanations).explain('export', new Date('2028-02-29T04:00:00Z'));
-    expect(none).toMatchObject({ kind: 'no occurrence', nearest: { before: new Date('2028-02-29T03:00:00Z'), after: new Date('2032-02-29T03:00:00Z') } });
-    expect(await one.get(Explanations).explain('export', new Date('2028-02-29T03:00:00Z'))).toMatchObject({ kind: 'not due yet' });
-    expect(await one.get(Explanations).explain('export', new Date('2024-02-29T03:00:00Z'))).toMatchObject({ kind: 'before the schedule' });
-    expect(await one.get(Explanations).explain('nobody', fireTime)).toMatchObject({ kind: 'unknown job', nearest: null });
+    expect(none).toMatchObject({
+      kind: 'no occurrence',
+      nearest: { before: new Date('2028-02-29T03:00:00Z'), after: new Date('2032-02-29T03:00:00Z') },
+    });
+    expect(await one.get(Explanations).explain('export', new Date('2028-02-29T03:00:00Z'))).toMatchObject({
+      kind: 'not due yet',
+    });
+    expect(await one.get(Explanations).explain('export', new Date('2024-02-29T03:00:00Z'))).toMatchObject({
+      kind: 'before the schedule',
+    });
+    expect(await one.get(Explanations).explain('nobody', fireTime)).toMatchObject({
+      kind: 'unknown job',
+      nearest: null,
+    });
   });
 
   it('sees jobs that nobody declares any more', async () => {
     await (await app(NEVER_DUE, {})).close();
     const other = await startApp(database, {});
-    expect(await other.get(Inventory).inventory()).toMatchObject([{ name: 'export', state: 'unregistered', nextFireTime: null }]);
+    expect(await other.get(Inventory).inventory()).toMatchObject([
+      { name: 'export', state: 'unregistered', nextFireTime: null },
+    ]);
   });
 
   it('is told which jobs leave an answer implicit: by an error, when that is asked for', async () => {
-    const start = (options: DistributedCronOptions, defaults = {}) => app(NEVER_DUE, { owner: undefined, overlap: undefined, missed: undefined, ...options }, { strict: true, defaults });
+    const start = (options: DistributedCronOptions, defaults = {}) =>
+      app(
+        NEVER_DUE,
+        { owner: undefined, overlap: undefined, missed: undefined, ...options },
+        { strict: true, defaults },
+      );
     await expect(start({})).rejects.toThrow('Exports.export: job "export" leaves owner, overlap, missed implicit');
     await expect(start({ overlap: 'allow' })).rejects.toThrow('leaves owner, missed implicit');
     await start({ owner: 'billing' }, { overlap: 'forbid', missed: 'skip' });

@@ -1,7 +1,14 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
 import pg from 'pg';
-import { DatabaseConnectionError, DistributedCron, SchedulerEvents, UnusableDatabaseError, type EventOf, type SchedulerEvent } from '../../lib/index.js';
+import {
+  DatabaseConnectionError,
+  DistributedCron,
+  SchedulerEvents,
+  UnusableDatabaseError,
+  type EventOf,
+  type SchedulerEvent,
+} from '../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { RestartableServer } from '../support/restartable-server.js';
 import { closeApps, nextEvent, nextRun, startApp } from './support/apps.js';
@@ -21,8 +28,10 @@ class Jobs {
   tick() {}
 }
 const OPTIONS = { pollInterval: '200ms' } as const;
-const start = (url: string, options = {}) => startApp({ url } as TestDatabase, { providers: [Jobs] }, { ...OPTIONS, ...options });
-const named = (url: string, changes: Partial<Record<'password' | 'pathname' | 'username', string>>) => Object.assign(new URL(url), changes).href;
+const start = (url: string, options = {}) =>
+  startApp({ url } as TestDatabase, { providers: [Jobs] }, { ...OPTIONS, ...options });
+const named = (url: string, changes: Partial<Record<'password' | 'pathname' | 'username', string>>) =>
+  Object.assign(new URL(url), changes).href;
 
 /** Every loop that tells of a failure tells of its recovery, too. */
 function stillFailing(events: readonly SchedulerEvent[]): string[] {
@@ -43,23 +52,31 @@ describe('a start with a database that cannot be used says what to do', () => {
     const { url } = await aDatabase();
     const starting = start(named(url, { password: 'not-the-right-one' }), { waitForDatabase: '1h' });
     await expect(starting).rejects.toThrow(DatabaseConnectionError);
-    await expect(starting).rejects.toThrow(/password authentication failed .*The server refused user and password: set those that it knows\./);
+    await expect(starting).rejects.toThrow(
+      /password authentication failed .*The server refused user and password: set those that it knows\./,
+    );
   });
 
   it('a database that is not there', async () => {
     const { url } = await aDatabase();
-    await expect(start(named(url, { pathname: '/nowhere' }), { waitForDatabase: '1h' })).rejects.toThrow(/"nowhere" does not exist\. There is no database of that name on the server: create it/);
+    await expect(start(named(url, { pathname: '/nowhere' }), { waitForDatabase: '1h' })).rejects.toThrow(
+      /"nowhere" does not exist\. There is no database of that name on the server: create it/,
+    );
   });
 
   it('a server that is down', async () => {
-    await expect(start('postgres://postgres@127.0.0.1:1/postgres')).rejects.toThrow(/ECONNREFUSED.*see that its server runs/);
+    await expect(start('postgres://postgres@127.0.0.1:1/postgres')).rejects.toThrow(
+      /ECONNREFUSED.*see that its server runs/,
+    );
   });
 
   it('a read-only standby', async () => {
     const database = await aDatabase();
     await start(database.url);
     await closeApps();
-    await database.query(`alter database ${new URL(database.url).pathname.slice(1)} set default_transaction_read_only = on`);
+    await database.query(
+      `alter database ${new URL(database.url).pathname.slice(1)} set default_transaction_read_only = on`,
+    );
     const starting = start(database.url);
     await expect(starting).rejects.toThrow(UnusableDatabaseError);
     await expect(starting).rejects.toThrow(/read-only transaction\. This server takes no writes: it is a standby/);
@@ -71,7 +88,9 @@ describe('a start with a database that cannot be used says what to do', () => {
     await closeApps();
     const role = `powerless_${Math.random().toString(36).slice(2)}`;
     await database.query(`create role ${role} login password 'p'`);
-    await expect(start(named(database.url, { username: role, password: 'p' }), { migrate: false })).rejects.toThrow(/permission denied for table .*\. The role may not do that: grant it/);
+    await expect(start(named(database.url, { username: role, password: 'p' }), { migrate: false })).rejects.toThrow(
+      /permission denied for table .*\. The role may not do that: grant it/,
+    );
     await database.query(`drop role ${role}`);
   });
 });
@@ -109,12 +128,19 @@ describe('B34 a database that comes and goes', () => {
     await server.stop();
     const refused = start(server.url, { waitForDatabase: '1s' });
     await expect(refused).rejects.toThrow(/ECONNREFUSED/);
-    await expect(refused).rejects.toThrow(/host and port are right\. waitForDatabase says how long a start waits for that/);
+    await expect(refused).rejects.toThrow(
+      /host and port are right\. waitForDatabase says how long a start waits for that/,
+    );
     await expect(refused).rejects.not.toThrow(/by itself/);
   });
 
   it('is waited for while it has no connection left', async () => {
-    await server.start('max_connections=5', 'superuser_reserved_connections=0', 'reserved_connections=0', 'max_wal_senders=0');
+    await server.start(
+      'max_connections=5',
+      'superuser_reserved_connections=0',
+      'reserved_connections=0',
+      'max_wal_senders=0',
+    );
     const others = Array.from({ length: 5 }, () => new pg.Client({ connectionString: server.url }));
     for (const other of others) other.on('error', () => {});
     await Promise.all(others.map((other) => other.connect()));
@@ -149,7 +175,10 @@ describe('a fault while the scheduler runs ends no loop', () => {
     const events: SchedulerEvent[] = [];
     app.get(SchedulerEvents).subscribe((event) => events.push(event));
     const name = new URL(database.url).pathname.slice(1);
-    const reconnect = () => database.query(`select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}' and application_name like 'nestjs%'`);
+    const reconnect = () =>
+      database.query(
+        `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}' and application_name like 'nestjs%'`,
+      );
     await database.query(`alter database ${name} set default_transaction_read_only = on`);
     await reconnect();
     const failed = await nextEvent(app, 'loop.failed', ({ trouble }) => trouble?.kind === 'read-only');

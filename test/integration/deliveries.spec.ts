@@ -35,7 +35,12 @@ const EVERY_MINUTE = '* * * * *';
 const OPS = { by: 'ops' };
 
 /** @param untilAborted its handler ends when it is told to */
-function app(cron: string, options: DistributedCronOptions = {}, scheduler: DistributedSchedulerOptions = {}, untilAborted = false): Promise<TestingModule> {
+function app(
+  cron: string,
+  options: DistributedCronOptions = {},
+  scheduler: DistributedSchedulerOptions = {},
+  untilAborted = false,
+): Promise<TestingModule> {
   @Injectable()
   class Exports {
     @DistributedCron(cron, { name: 'export', ...SAID, ...options })
@@ -57,11 +62,18 @@ interface Row {
 }
 const rows = () => database.query<Row>(`select * from job_runs where job_name = 'export' order by fire_time`);
 /** As if the job had been there for days, with nothing delivered. */
-const longAgo = (job = 'export') => database.query(`update job_schedule set effective_from = '2020-01-01', decided_until = '2020-01-01' where name = $1`, [job]);
+const longAgo = (job = 'export') =>
+  database.query(
+    `update job_schedule set effective_from = '2020-01-01', decided_until = '2020-01-01' where name = $1`,
+    [job],
+  );
 
 /** The last whole minute by the database's clock, and so many before it. */
 async function minutesAgo(minutes: number): Promise<Date> {
-  const [row] = await database.query<{ at: Date }>(`select date_trunc('minute', clock_timestamp()) - $1 * interval '1 minute' as at`, [minutes]);
+  const [row] = await database.query<{ at: Date }>(
+    `select date_trunc('minute', clock_timestamp()) - $1 * interval '1 minute' as at`,
+    [minutes],
+  );
   return row!.at;
 }
 
@@ -73,24 +85,41 @@ describe('an external job', () => {
     await database.query('select pg_sleep(3.5)');
     expect(await rows()).toEqual([]);
     const [clock] = await database.query<{ at: Date }>(`select date_trunc('second', clock_timestamp()) as at`);
-    const delivery = await one.get(SchedulerService).deliver('export', { fireTime: clock!.at, by: 'cronjob/export', data: { month: 11 } });
-    expect(delivery).toEqual({ jobName: 'export', fireTime: clock!.at, duplicate: false, status: expect.stringMatching(/^(queued|running|done)$/), reason: expect.anything(), text: expect.stringContaining('export of ') });
+    const delivery = await one
+      .get(SchedulerService)
+      .deliver('export', { fireTime: clock!.at, by: 'cronjob/export', data: { month: 11 } });
+    expect(delivery).toEqual({
+      jobName: 'export',
+      fireTime: clock!.at,
+      duplicate: false,
+      status: expect.stringMatching(/^(queued|running|done)$/),
+      reason: expect.anything(),
+      text: expect.stringContaining('export of '),
+    });
     expect(await queued).toMatchObject({ jobName: 'export', fireTime: clock!.at, trigger: 'external' });
     expect(await completed).toMatchObject({ fireTime: clock!.at, attempt: 1 });
     expect(seen).toMatchObject([{ trigger: 'external', data: { month: 11 }, fireTime: clock!.at }]);
-    expect(await rows()).toMatchObject([{ status: 'done', trigger: 'external', requested_by: 'cronjob/export', attempt: 1 }]);
+    expect(await rows()).toMatchObject([
+      { status: 'done', trigger: 'external', requested_by: 'cronjob/export', attempt: 1 },
+    ]);
   });
 
   it('runs once however often, wherever and at the same time it is delivered', async () => {
     const apps = await Promise.all([app(EVERY_MINUTE), app(EVERY_MINUTE), app(EVERY_MINUTE)]);
     await longAgo();
     const fireTime = await minutesAgo(1);
-    const deliveries = await Promise.all([...apps, ...apps, ...apps].map((one) => one.get(SchedulerService).deliver('export', { fireTime, wait: '20s' })));
+    const deliveries = await Promise.all(
+      [...apps, ...apps, ...apps].map((one) => one.get(SchedulerService).deliver('export', { fireTime, wait: '20s' })),
+    );
     expect(deliveries.filter(({ duplicate }) => !duplicate)).toHaveLength(1);
     expect(deliveries.every(({ status }) => status === 'done')).toBe(true);
     expect(seen).toHaveLength(1);
     const again = await apps[0]!.get(SchedulerService).deliver('export', { fireTime });
-    expect(again).toMatchObject({ duplicate: true, status: 'done', text: `export of ${fireTime.toISOString()} is done; this delivery changed nothing.` });
+    expect(again).toMatchObject({
+      duplicate: true,
+      status: 'done',
+      text: `export of ${fireTime.toISOString()} is done; this delivery changed nothing.`,
+    });
     expect(seen).toHaveLength(1);
   }, 60_000);
 
@@ -98,9 +127,16 @@ describe('an external job', () => {
     const disabled = await app(EVERY_MINUTE, {}, { enabled: false });
     await longAgo();
     const fireTime = await minutesAgo(0);
-    expect(await disabled.get(SchedulerService).deliver('export', { fireTime })).toMatchObject({ status: 'queued', reason: 'waits for its start', duplicate: false });
+    expect(await disabled.get(SchedulerService).deliver('export', { fireTime })).toMatchObject({
+      status: 'queued',
+      reason: 'waits for its start',
+      duplicate: false,
+    });
     const other = await app(EVERY_MINUTE);
-    expect(await other.get(SchedulerService).deliver('export', { fireTime, wait: '20s' })).toMatchObject({ status: 'done', duplicate: true });
+    expect(await other.get(SchedulerService).deliver('export', { fireTime, wait: '20s' })).toMatchObject({
+      status: 'done',
+      duplicate: true,
+    });
   });
 
   it('means the time that is due now, when none is named', async () => {
@@ -109,12 +145,17 @@ describe('an external job', () => {
     const delivery = await one.get(SchedulerService).deliver('export', { wait: '20s' });
     expect(delivery).toMatchObject({ status: 'done', duplicate: false });
     const nightly = await app('0 0 29 2 *', { name: 'leap' });
-    await expect(nightly.get(SchedulerService).deliver('leap')).rejects.toMatchObject({ problem: 'nothing is due', message: expect.stringMatching(/^Job "leap": the delivery is refused: nothing of it is due now; name the time/) });
+    await expect(nightly.get(SchedulerService).deliver('leap')).rejects.toMatchObject({
+      problem: 'nothing is due',
+      message: expect.stringMatching(/^Job "leap": the delivery is refused: nothing of it is due now; name the time/),
+    });
   });
 
   it('waits for its time when it is delivered a little early', async () => {
     const one = await app(EVERY_SECOND);
-    const [clock] = await database.query<{ at: Date }>(`select date_trunc('second', clock_timestamp()) + interval '3 seconds' as at`);
+    const [clock] = await database.query<{ at: Date }>(
+      `select date_trunc('second', clock_timestamp()) + interval '3 seconds' as at`,
+    );
     const early = await one.get(SchedulerService).deliver('export', { fireTime: clock!.at });
     expect(early).toMatchObject({ status: 'queued', reason: 'waits for its start' });
     await nextEvent(one, 'run.completed');
@@ -123,7 +164,11 @@ describe('an external job', () => {
   });
 
   it.each([
-    ['off the grid', '2026-11-30T10:00:30Z', /^Job "export": the delivery is refused: "\* \* \* \* \*" \(UTC\) has no fire time at 2026-11-30T10:00:30.000Z; the nearest are 2026-11-30T10:00:00.000Z and 2026-11-30T10:01:00.000Z\.$/],
+    [
+      'off the grid',
+      '2026-11-30T10:00:30Z',
+      /^Job "export": the delivery is refused: "\* \* \* \* \*" \(UTC\) has no fire time at 2026-11-30T10:00:30.000Z; the nearest are 2026-11-30T10:00:00.000Z and 2026-11-30T10:01:00.000Z\.$/,
+    ],
     ['too early', '2099-01-01T00:00:00Z', /is still .* away by the database's clock/],
     ['before the schedule', '2020-01-01T00:00:00Z', /its schedule holds from/],
   ])('refuses what is %s, and writes nothing', async (problem, fireTime, message) => {
@@ -139,7 +184,9 @@ describe('an external job', () => {
     await expect(deliver('exprot')).rejects.toThrow(UnknownJobError);
     await expect(deliver('export', { firetime: new Date() } as never)).rejects.toThrow('did you mean "fireTime"?');
     await expect(deliver('export', { wait: '2h' })).rejects.toThrow(InvalidOptionsError);
-    await expect(deliver('export', { fireTime: '2026-11-30T00:00:00Z' as never })).rejects.toThrow('fireTime: expected a Date');
+    await expect(deliver('export', { fireTime: '2026-11-30T00:00:00Z' as never })).rejects.toThrow(
+      'fireTime: expected a Date',
+    );
   });
 });
 
@@ -149,16 +196,37 @@ describe('what is delivered late', () => {
     const { deliver } = bound(one);
     await longAgo();
     expect(await deliver('export', { fireTime: await minutesAgo(50), wait: '20s' })).toMatchObject({ status: 'done' });
-    expect(await deliver('export', { fireTime: await minutesAgo(55) })).toMatchObject({ status: 'skipped', reason: 'missed: superseded by a newer one', duplicate: false });
+    expect(await deliver('export', { fireTime: await minutesAgo(55) })).toMatchObject({
+      status: 'skipped',
+      reason: 'missed: superseded by a newer one',
+      duplicate: false,
+    });
     const tooOld = await minutesAgo(61);
-    expect(await deliver('export', { fireTime: tooOld })).toMatchObject({ status: 'skipped', reason: 'missed: too old', duplicate: false });
-    expect(await deliver('export', { fireTime: tooOld })).toMatchObject({ status: 'skipped', reason: 'missed: too old', duplicate: true });
-    expect(await rows()).toMatchObject([{ trigger: 'external', status: 'skipped' }, { status: 'skipped' }, { status: 'done' }]);
-    const [{ behind } = { behind: null }] = await database.query<{ behind: boolean }>(`select decided_until < now() - interval '3 hours' as behind from job_schedule`);
+    expect(await deliver('export', { fireTime: tooOld })).toMatchObject({
+      status: 'skipped',
+      reason: 'missed: too old',
+      duplicate: false,
+    });
+    expect(await deliver('export', { fireTime: tooOld })).toMatchObject({
+      status: 'skipped',
+      reason: 'missed: too old',
+      duplicate: true,
+    });
+    expect(await rows()).toMatchObject([
+      { trigger: 'external', status: 'skipped' },
+      { status: 'skipped' },
+      { status: 'done' },
+    ]);
+    const [{ behind } = { behind: null }] = await database.query<{ behind: boolean }>(
+      `select decided_until < now() - interval '3 hours' as behind from job_schedule`,
+    );
     expect(behind).toBe(false);
   });
 
-  it.each([['skip', 'skipped'], ['all', 'done']] as const)('missed: %s', async (missed, status) => {
+  it.each([
+    ['skip', 'skipped'],
+    ['all', 'done'],
+  ] as const)('missed: %s', async (missed, status) => {
     const { deliver } = bound(await app(EVERY_MINUTE, { missed }));
     await longAgo();
     await deliver('export', { fireTime: await minutesAgo(0), wait: '20s' });
@@ -176,7 +244,11 @@ describe('what is held back', () => {
     await longAgo();
     await hold(one.get(SchedulerService));
     const skipped = nextEvent(one, 'run.skipped');
-    expect(await bound(one).deliver('export', { fireTime: await minutesAgo(0) })).toMatchObject({ status: 'skipped', reason, duplicate: false });
+    expect(await bound(one).deliver('export', { fireTime: await minutesAgo(0) })).toMatchObject({
+      status: 'skipped',
+      reason,
+      duplicate: false,
+    });
     expect(await skipped).toMatchObject({ reason });
     expect(await rows()).toMatchObject([{ trigger: 'external', reason }]);
     expect(seen).toEqual([]);
@@ -185,7 +257,10 @@ describe('what is held back', () => {
   it('asks the provider of the application about its flag, too', async () => {
     const one = await app(EVERY_MINUTE, { flag: 'exports' }, { featureFlags: { isOn: () => false } });
     await longAgo();
-    expect(await bound(one).deliver('export', { fireTime: await minutesAgo(0) })).toMatchObject({ status: 'skipped', reason: 'flag off: exports' });
+    expect(await bound(one).deliver('export', { fireTime: await minutesAgo(0) })).toMatchObject({
+      status: 'skipped',
+      reason: 'flag off: exports',
+    });
   });
 });
 
@@ -199,9 +274,13 @@ describe('overlap', () => {
     const started = nextEvent(one, 'run.started');
     await bound(one).deliver('export');
     await started;
-    const [clock] = await database.query<{ at: Date }>(`select max(fire_time) + interval '1 second' as at from job_runs`);
+    const [clock] = await database.query<{ at: Date }>(
+      `select max(fire_time) + interval '1 second' as at from job_runs`,
+    );
     const at = new Date(clock!.at);
-    await database.query(`select pg_sleep(greatest(0, extract(epoch from $1::timestamptz - clock_timestamp())))`, [at.toISOString()]);
+    await database.query(`select pg_sleep(greatest(0, extract(epoch from $1::timestamptz - clock_timestamp())))`, [
+      at.toISOString(),
+    ]);
     expect(await bound(one).deliver('export', { fireTime: at })).toMatchObject(expected);
     expect(seen).toHaveLength(1);
   });
@@ -213,11 +292,16 @@ describe('overlap', () => {
     const { fireTime } = await bound(one).deliver('export');
     await started;
     const later = new Date(fireTime.getTime() + 1_000);
-    await database.query(`select pg_sleep(greatest(0, extract(epoch from $1::timestamptz - clock_timestamp())))`, [later.toISOString()]);
+    await database.query(`select pg_sleep(greatest(0, extract(epoch from $1::timestamptz - clock_timestamp())))`, [
+      later.toISOString(),
+    ]);
     const next = nextEvent(one, 'run.started', (event) => event.fireTime.getTime() === later.getTime());
     await bound(one).deliver('export', { fireTime: later });
     await next;
-    expect(await rows()).toMatchObject([{ status: 'cancelled', reason: 'replaced by a newer one' }, { status: 'running' }]);
+    expect(await rows()).toMatchObject([
+      { status: 'cancelled', reason: 'replaced by a newer one' },
+      { status: 'running' },
+    ]);
   });
 });
 
@@ -233,7 +317,10 @@ describe('who fires a job', () => {
     const one = await app(EVERY_SECOND, { fallback: '2s', overlap: 'allow' });
     const { fireTime, delayMs } = await nextEvent(one, 'run.started');
     expect(delayMs).toBeGreaterThanOrEqual(2_000);
-    expect(await bound(one).deliver('export', { fireTime, wait: '20s' })).toMatchObject({ duplicate: true, status: 'done' });
+    expect(await bound(one).deliver('export', { fireTime, wait: '20s' })).toMatchObject({
+      duplicate: true,
+      status: 'done',
+    });
     expect((await rows())[0]).toMatchObject({ trigger: 'schedule' });
   });
 
@@ -242,8 +329,13 @@ describe('who fires a job', () => {
     await nextEvent(before, 'run.completed');
     await closeApps();
     const external = await app(EVERY_SECOND, { overlap: 'allow' });
-    const [last] = await database.query<{ fire_time: Date }>(`select max(fire_time) as fire_time from job_runs where status = 'done'`);
-    expect(await bound(external).deliver('export', { fireTime: last!.fire_time })).toMatchObject({ duplicate: true, status: 'done' });
+    const [last] = await database.query<{ fire_time: Date }>(
+      `select max(fire_time) as fire_time from job_runs where status = 'done'`,
+    );
+    expect(await bound(external).deliver('export', { fireTime: last!.fire_time })).toMatchObject({
+      duplicate: true,
+      status: 'done',
+    });
     const ran = seen.length;
     await database.query('select pg_sleep(2)');
     expect(seen).toHaveLength(ran);
@@ -264,8 +356,15 @@ describe('who fires a job', () => {
     await closeApps();
     const renamed = await app(EVERY_MINUTE, { name: 'exports', previously: 'export' });
     const fireTime = await minutesAgo(1);
-    expect(await bound(renamed).deliver('export', { fireTime, wait: '20s' })).toMatchObject({ jobName: 'exports', status: 'done', duplicate: false });
-    expect(await bound(renamed).deliver('exports', { fireTime })).toMatchObject({ jobName: 'exports', duplicate: true });
+    expect(await bound(renamed).deliver('export', { fireTime, wait: '20s' })).toMatchObject({
+      jobName: 'exports',
+      status: 'done',
+      duplicate: false,
+    });
+    expect(await bound(renamed).deliver('exports', { fireTime })).toMatchObject({
+      jobName: 'exports',
+      duplicate: true,
+    });
     expect(seen).toHaveLength(1);
   });
 
@@ -285,7 +384,9 @@ describe('who fires a job', () => {
   });
 
   it('is refused when it is misspelt, and so is a fallback without it', async () => {
-    await expect(app(EVERY_MINUTE, { trigger: 'extern' as never })).rejects.toThrow('trigger: expected "schedule" or "external", got "extern"');
+    await expect(app(EVERY_MINUTE, { trigger: 'extern' as never })).rejects.toThrow(
+      'trigger: expected "schedule" or "external", got "extern"',
+    );
     await expect(app(EVERY_MINUTE, { trigger: 'schedule', fallback: '5m' })).rejects.toThrow(InvalidJobsError);
   });
 });
@@ -293,7 +394,9 @@ describe('who fires a job', () => {
 it('explain says of what nobody delivered that it waits for that', async () => {
   const one = await app(EVERY_MINUTE);
   await longAgo();
-  expect((await one.get(SchedulerService).explain('export', await minutesAgo(3))).why).toBe('It has no row: its trigger is external, and nobody has delivered it.');
+  expect((await one.get(SchedulerService).explain('export', await minutesAgo(3))).why).toBe(
+    'It has no row: its trigger is external, and nobody has delivered it.',
+  );
 });
 
 function bound(one: TestingModule): Pick<SchedulerService, 'deliver'> {

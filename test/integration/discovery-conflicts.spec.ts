@@ -1,6 +1,12 @@
 import { Injectable, Module, type Type } from '@nestjs/common';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { DistributedCron, DistributedSchedulerModule, InvalidDecorationError, InvalidJobsError, RepeatedModuleError } from '../../lib/index.js';
+import {
+  DistributedCron,
+  DistributedSchedulerModule,
+  InvalidDecorationError,
+  InvalidJobsError,
+  RepeatedModuleError,
+} from '../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { closeApps, startApp, startModules } from './support/apps.js';
 
@@ -27,7 +33,9 @@ describe('the boot fails and names both places for', () => {
       @DistributedCron('@daily')
       export() {}
     }
-    expect(await problemsOf({ providers: [Invoices] })).toEqual(['Job "Invoices.export" is declared by Invoices.export twice; names must be unique.']);
+    expect(await problemsOf({ providers: [Invoices] })).toEqual([
+      'Job "Invoices.export" is declared by Invoices.export twice; names must be unique.',
+    ]);
   });
 
   it('a former name that is still declared, or that two jobs had', async () => {
@@ -171,7 +179,10 @@ describe('the boot fails and names both places for', () => {
 
 describe('B03 a second scheduler in one application', () => {
   const forRoot = () => DistributedSchedulerModule.forRoot({ connection: database.url, migrate: true, logging: false });
-  const forRootAsync = () => DistributedSchedulerModule.forRootAsync({ useFactory: () => ({ connection: database.url, migrate: true, logging: false }) });
+  const forRootAsync = () =>
+    DistributedSchedulerModule.forRootAsync({
+      useFactory: () => ({ connection: database.url, migrate: true, logging: false }),
+    });
 
   const featureWith = (scheduler: ReturnType<typeof forRoot>): Type => {
     @Module({ imports: [scheduler] })
@@ -195,19 +206,27 @@ describe('B03 a second scheduler in one application', () => {
   });
 
   it('is refused when one module imports both', async () => {
-    await expect(startModules({ imports: [plainRoot([forRoot(), forRoot()])] })).rejects.toThrow(/imported 2 times \(by Root and by Root\)/);
+    await expect(startModules({ imports: [plainRoot([forRoot(), forRoot()])] })).rejects.toThrow(
+      /imported 2 times \(by Root and by Root\)/,
+    );
   });
 
   it('is refused when a dynamic module brings it', async () => {
     @Module({})
     class Feature {}
     const feature = { module: Feature, imports: [forRoot()] };
-    await expect(startModules({ imports: [plainRoot([forRoot(), feature])] })).rejects.toThrow(/imported 2 times \(by (Root and by Feature|Feature and by Root)\)/);
+    await expect(startModules({ imports: [plainRoot([forRoot(), feature])] })).rejects.toThrow(
+      /imported 2 times \(by (Root and by Feature|Feature and by Root)\)/,
+    );
   });
 
   it('leaves no connection behind', async () => {
-    await expect(startModules({ imports: [plainRoot([forRoot(), featureWith(forRoot())])] })).rejects.toThrow(RepeatedModuleError);
-    const left = await database.query(`select pid from pg_stat_activity where datname = current_database() and application_name like 'nestjs-distributed-cron%'`);
+    await expect(startModules({ imports: [plainRoot([forRoot(), featureWith(forRoot())])] })).rejects.toThrow(
+      RepeatedModuleError,
+    );
+    const left = await database.query(
+      `select pid from pg_stat_activity where datname = current_database() and application_name like 'nestjs-distributed-cron%'`,
+    );
     expect(left).toEqual([]);
   });
 });
@@ -217,9 +236,17 @@ describe('@DistributedCron is refused on', () => {
 
   it.each([
     ['a static method', () => decorate(class Jobs {}, 'run', { value: () => {} }), /Jobs\.run: it is static/],
-    ['a method named by a symbol', () => decorate(new (class Jobs {})(), Symbol('run'), { value: () => {} }), /Jobs\.Symbol\(run\): it is named by a symbol/],
+    [
+      'a method named by a symbol',
+      () => decorate(new (class Jobs {})(), Symbol('run'), { value: () => {} }),
+      /Jobs\.Symbol\(run\): it is named by a symbol/,
+    ],
     ['a property', () => decorate(new (class Jobs {})(), 'run', undefined as never), /Jobs\.run: it is not a method/],
-    ['a getter', () => decorate(new (class Jobs {})(), 'run', { get: () => () => {} } as never), /Jobs\.run: it is not a method/],
+    [
+      'a getter',
+      () => decorate(new (class Jobs {})(), 'run', { get: () => () => {} } as never),
+      /Jobs\.run: it is not a method/,
+    ],
   ])('%s', (_what, declare, message) => {
     expect(declare).toThrow(InvalidDecorationError);
     expect(declare).toThrow(message);

@@ -31,7 +31,12 @@ describe('one registration for', () => {
       @DistributedCron(SELDOM)
       protected hidden() {}
     }
-    expect(jobNames(await startApp(database, { providers: [Invoices] }, quiet))).toEqual(['Invoices.hidden', 'Invoices.inherited', 'early', 'late']);
+    expect(jobNames(await startApp(database, { providers: [Invoices] }, quiet))).toEqual([
+      'Invoices.hidden',
+      'Invoices.inherited',
+      'early',
+      'late',
+    ]);
   });
 
   it('an overriding method that is not decorated; a decorated one replaces the schedule of its base', async () => {
@@ -61,7 +66,10 @@ describe('one registration for', () => {
     class Orders extends Sync {}
     @Injectable()
     class Customers extends Sync {}
-    expect(jobNames(await startApp(database, { providers: [Orders, Customers] }, quiet))).toEqual(['Customers.run', 'Orders.run']);
+    expect(jobNames(await startApp(database, { providers: [Orders, Customers] }, quiet))).toEqual([
+      'Customers.run',
+      'Orders.run',
+    ]);
   });
 
   it('a controller, a factory, a value, and a class under another token', async () => {
@@ -97,16 +105,18 @@ describe('one registration for', () => {
 
   it('a method that other decorators wrap, above and below', async () => {
     const ran: string[] = [];
-    const wrapped = (name: string): MethodDecorator => (_target, _method, descriptor: TypedPropertyDescriptor<any>) => {
-      const original = descriptor.value as (...args: unknown[]) => unknown;
-      return {
-        ...descriptor,
-        value: function (this: unknown, ...args: unknown[]) {
-          ran.push(name);
-          return original.apply(this, args);
-        },
-      } as never;
-    };
+    const wrapped =
+      (name: string): MethodDecorator =>
+      (_target, _method, descriptor: TypedPropertyDescriptor<any>) => {
+        const original = descriptor.value as (...args: unknown[]) => unknown;
+        return {
+          ...descriptor,
+          value: function (this: unknown, ...args: unknown[]) {
+            ran.push(name);
+            return original.apply(this, args);
+          },
+        } as never;
+      };
     @Injectable()
     class Wrapped {
       @wrapped('above')
@@ -151,7 +161,12 @@ describe('B03 one registration, and one run for each occurrence, of', () => {
   });
 
   it('the same dynamic module imported twice', async () => {
-    const scheduler = DistributedSchedulerModule.forRoot({ connection: database.url, migrate: true, logging: false, enabled: false });
+    const scheduler = DistributedSchedulerModule.forRoot({
+      connection: database.url,
+      migrate: true,
+      logging: false,
+      enabled: false,
+    });
     @Module({ imports: [scheduler], providers: [Counted] })
     class Feature {}
     expect(jobNames(await startModules({ imports: [scheduler, Feature] }))).toEqual(['Counted.run']);

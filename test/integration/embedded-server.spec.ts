@@ -1,6 +1,16 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,7 +21,11 @@ import pg from 'pg';
 import { EmbeddedServerError } from '../../lib/errors/database.errors.js';
 import { checkAccess, findClosedFolder } from '../../lib/database/embedded-binaries.js';
 import { explainFailure, isPortTaken } from '../../lib/database/embedded-server.js';
-import { isEmbeddedPostgresInstalled, startEmbeddedServer, type EmbeddedServer } from '../../lib/database/embedded-server.js';
+import {
+  isEmbeddedPostgresInstalled,
+  startEmbeddedServer,
+  type EmbeddedServer,
+} from '../../lib/database/embedded-server.js';
 
 const servers: EmbeddedServer[] = [];
 
@@ -40,7 +54,13 @@ describe('an embedded server', () => {
 
   it('refuses a wrong password', async () => {
     const { port } = await start();
-    const client = new pg.Client({ host: '127.0.0.1', port, user: 'postgres', password: 'guess', database: 'postgres' });
+    const client = new pg.Client({
+      host: '127.0.0.1',
+      port,
+      user: 'postgres',
+      password: 'guess',
+      database: 'postgres',
+    });
     await expect(client.connect()).rejects.toThrow(/password authentication failed/);
     await client.end().catch(() => undefined);
   });
@@ -69,7 +89,9 @@ describe('an embedded server', () => {
     const original = process.env.TMPDIR;
     process.env.TMPDIR = parent;
     try {
-      await expect(start({ postgresFlags: ['-c', 'max_connections=none'] })).rejects.toThrow(/invalid value for parameter "max_connections"/);
+      await expect(start({ postgresFlags: ['-c', 'max_connections=none'] })).rejects.toThrow(
+        /invalid value for parameter "max_connections"/,
+      );
       await expect(start({ databaseName: 'template1' })).rejects.toThrow(/database "template1" already exists/);
       expect(readdirSync(parent)).toEqual([]);
     } finally {
@@ -161,7 +183,10 @@ describe('a failure is explained', () => {
   it.each([
     ['initdb exited with code 1:\ncould not write to file: No space left on device', /no room left/],
     ["ENOENT: no such file or directory, realpath '/nowhere'", /temporary folder is not there/],
-    ['FATAL:  could not extend file "base/1/2691": wrote only 4096 of 8192 bytes\nHINT:  Check free disk space.', /no room left/],
+    [
+      'FATAL:  could not extend file "base/1/2691": wrote only 4096 of 8192 bytes\nHINT:  Check free disk space.',
+      /no room left/,
+    ],
     ['error while loading shared libraries: libpq.so.5: cannot open shared object file: Permission denied', /rights/],
     ["ENOSPC: no space left on device, mkdtemp '/tmp/x'", /no room left/],
     ['initdb exited with code 127:\nerror while loading shared libraries: libicuuc.so.60', /npm rebuild/],
@@ -192,7 +217,10 @@ async function hostProcess(afterStart: string) {
     await new Promise((resolve) => process.stdin.once('data', resolve));
     process.stdin.destroy();
     ${afterStart}`;
-  const child = spawn(process.execPath, ['--input-type=module', '-e', script], { stdio: ['pipe', 'pipe', 'ignore'], detached: true });
+  const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
+    stdio: ['pipe', 'pipe', 'ignore'],
+    detached: true,
+  });
   const exited = once(child, 'exit').then(([code]) => code as number | null);
   const lines: string[] = [];
   createInterface({ input: child.stdout }).on('line', (line) => lines.push(line));
@@ -214,7 +242,8 @@ function isAlive(pid: number): boolean {
   } catch {
     return false;
   }
-  // A process that ended and was not waited for by its parent yet is no process any more; it may go while it is looked at.
+  // A process that ended and was not waited for by its parent yet is no process any more; it may go while it is looked
+  // at.
   try {
     return !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
   } catch {

@@ -1,4 +1,10 @@
-import { ForbiddenException, Injectable, type CallHandler, type ExceptionFilter, type ExecutionContext } from '@nestjs/common';
+import {
+  ForbiddenException,
+  Injectable,
+  type CallHandler,
+  type ExceptionFilter,
+  type ExecutionContext,
+} from '@nestjs/common';
 import { APP_FILTER, APP_GUARD, APP_INTERCEPTOR, APP_PIPE, type ApplicationConfig } from '@nestjs/core';
 import type { TestingModule } from '@nestjs/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
@@ -54,8 +60,17 @@ const scheduler = () => DistributedSchedulerModule.forRoot({ connection: databas
 
 async function endsOfBoth(app: TestingModule): Promise<SchedulerEvent['type'][]> {
   const ends: SchedulerEvent[] = [];
-  app.get(SchedulerEvents).of('run.completed', 'run.dead').subscribe((event) => ends.push(event));
-  await Promise.all(['fine', 'failing'].map((job) => Promise.race((['run.completed', 'run.dead'] as const).map((type) => nextEvent(app, type, ({ jobName }) => jobName === job)))));
+  app
+    .get(SchedulerEvents)
+    .of('run.completed', 'run.dead')
+    .subscribe((event) => ends.push(event));
+  await Promise.all(
+    ['fine', 'failing'].map((job) =>
+      Promise.race(
+        (['run.completed', 'run.dead'] as const).map((type) => nextEvent(app, type, ({ jobName }) => jobName === job)),
+      ),
+    ),
+  );
   return ['fine', 'failing'].map((job) => ends.find((end) => 'jobName' in end && end.jobName === job)!.type);
 }
 

@@ -95,7 +95,10 @@ class Enhanced {
 @Injectable()
 class Plain {
   @DistributedCron(EACH_SECOND, { name: 'parameters' })
-  parameters(@JobName('!') name: string, @JobName('?', { transform: (value: string) => value.toUpperCase() }) other: string) {
+  parameters(
+    @JobName('!') name: string,
+    @JobName('?', { transform: (value: string) => value.toUpperCase() }) other: string,
+  ) {
     tell('parameters', [name, other]);
   }
 
@@ -148,11 +151,14 @@ beforeAll(async () => {
   database = await createTestDatabase();
   const app: TestingModule = await startApp(database, { providers: [Enhanced, Plain, Importer, Namesake] });
   await firstValueFrom(
-    app.get(SchedulerEvents).of('run.completed', 'run.dead').pipe(
-      scan((all, event) => all.set(event.jobName, all.get(event.jobName) ?? event), ends),
-      only(({ size }) => size === 8),
-      timeout(20_000),
-    ),
+    app
+      .get(SchedulerEvents)
+      .of('run.completed', 'run.dead')
+      .pipe(
+        scan((all, event) => all.set(event.jobName, all.get(event.jobName) ?? event), ends),
+        only(({ size }) => size === 8),
+        timeout(20_000),
+      ),
   );
 });
 afterAll(async () => {
@@ -186,7 +192,10 @@ describe('what is bound on a handler', () => {
   it('refuses the run by a guard, which is stored as its error', async () => {
     expect(told.get('refused')!.every((what) => what !== 'ran')).toBe(true);
     const { fireTime } = ends.get('refused')!;
-    const [row] = await database.query(`select status, error ->> 'name' as name, error ->> 'message' as message from job_runs where job_name = 'refused' and fire_time = $1`, [fireTime]);
+    const [row] = await database.query(
+      `select status, error ->> 'name' as name, error ->> 'message' as message from job_runs where job_name = 'refused' and fire_time = $1`,
+      [fireTime],
+    );
     expect(row).toEqual({ status: 'dead', name: 'ForbiddenException', message: 'Forbidden resource' });
   });
 
@@ -195,7 +204,10 @@ describe('what is bound on a handler', () => {
   });
 
   it('leaves an error no filter takes to the run', () => {
-    expect(ends.get('unhandled')).toMatchObject({ type: 'run.dead', error: { name: 'TypeError', message: 'no filter for this' } });
+    expect(ends.get('unhandled')).toMatchObject({
+      type: 'run.dead',
+      error: { name: 'TypeError', message: 'no filter for this' },
+    });
   });
 
   it('is resolved for each run when it is request-scoped', () => {

@@ -2,7 +2,14 @@ import { Injectable, Logger, type LoggerService } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { map, tap } from 'rxjs';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { CronRun, DistributedCron, DistributedSchedulerModule, ReceiptService, SchedulerEvents, type SchedulerEvent } from '../../lib/index.js';
+import {
+  CronRun,
+  DistributedCron,
+  DistributedSchedulerModule,
+  ReceiptService,
+  SchedulerEvents,
+  type SchedulerEvent,
+} from '../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { closeApps, nextEvent, nextRun, startApp } from './support/apps.js';
 
@@ -48,7 +55,9 @@ describe('SchedulerEvents', () => {
   it('end when the application has stopped', async () => {
     const app = await startApp(database, { providers: [Invoices] });
     const types: string[] = [];
-    const ended = new Promise<void>((resolve) => app.get(SchedulerEvents).subscribe({ next: ({ type }) => types.push(type), complete: resolve }));
+    const ended = new Promise<void>((resolve) =>
+      app.get(SchedulerEvents).subscribe({ next: ({ type }) => types.push(type), complete: resolve }),
+    );
     await app.close();
     await ended;
     expect(types.at(-1)).toBe('scheduler.stopped');
@@ -66,7 +75,13 @@ describe('a listener that throws', () => {
     (events) => events.of('run.started').subscribe(throws),
     (events) => events.pipe(map(throws)).subscribe(),
     (events) => events.of('run.completed').pipe(tap(throws)).subscribe(),
-    (events) => events.pipe(map((event) => event), tap(throws)).subscribe({ error: throws }),
+    (events) =>
+      events
+        .pipe(
+          map((event) => event),
+          tap(throws),
+        )
+        .subscribe({ error: throws }),
     (events) => events.subscribe({ complete: throws }),
     (events) => events.subscribe(async () => throws()),
     (events) => events.of('run.completed').subscribe({ next: async () => throws() }),
@@ -105,7 +120,9 @@ describe('losing a claim', () => {
     const apps = await Promise.all(
       [1, 2].map(async () => {
         const scheduler = DistributedSchedulerModule.forRoot({ connection: database.url, migrate: true });
-        const app = await Test.createTestingModule({ imports: [scheduler], providers: [Each] }).setLogger(logger).compile();
+        const app = await Test.createTestingModule({ imports: [scheduler], providers: [Each] })
+          .setLogger(logger)
+          .compile();
         return app.init();
       }),
     );
@@ -114,16 +131,28 @@ describe('losing a claim', () => {
     for (const app of apps) app.get(SchedulerEvents).subscribe((event) => events.push(event));
     await new Promise<void>((resolve) => {
       let completed = 0;
-      for (const app of apps) app.get(SchedulerEvents).of('run.completed').subscribe(() => ++completed === 4 && resolve());
+      for (const app of apps)
+        app
+          .get(SchedulerEvents)
+          .of('run.completed')
+          .subscribe(() => ++completed === 4 && resolve());
     });
     const whileRunning = [...events];
     const linesWhileRunning = [...lines];
     await Promise.all(apps.map((app) => app.close()));
     for (const type of ['run.claimed', 'run.started', 'run.completed'] as const) {
-      const times = events.filter((event) => event.type === type).map((event) => (event as { fireTime: Date }).fireTime.getTime());
+      const times = events
+        .filter((event) => event.type === type)
+        .map((event) => (event as { fireTime: Date }).fireTime.getTime());
       expect(new Set(times).size).toBe(times.length);
     }
-    expect(new Set(whileRunning.map(({ type }) => type))).toEqual(new Set(['run.claimed', 'run.started', 'run.completed']));
-    expect(linesWhileRunning.every((line) => /^each-second of .+ (started|done) /.test(line) || / attempt 1 started /.test(line))).toBe(true);
+    expect(new Set(whileRunning.map(({ type }) => type))).toEqual(
+      new Set(['run.claimed', 'run.started', 'run.completed']),
+    );
+    expect(
+      linesWhileRunning.every(
+        (line) => /^each-second of .+ (started|done) /.test(line) || / attempt 1 started /.test(line),
+      ),
+    ).toBe(true);
   });
 });

@@ -19,14 +19,23 @@ interface Exit {
   readonly lingeredMs: number;
 }
 
-/** Runs one story of support/exits.mjs as a process of its own; one that stays is killed, and has no code. Its start takes long on a busy machine. */
+/**
+ * Runs one story of support/exits.mjs as a process of its own; one that stays is killed, and has no code. Its start
+ * takes long on a busy machine.
+ */
 async function run(story: string, env: Record<string, string | undefined>, patienceMs = 60_000): Promise<Exit> {
   const script = fileURLToPath(new URL('support/exits.mjs', import.meta.url));
-  const child = spawn(process.execPath, [script, story], { env: { ...process.env, NODE_ENV: undefined, NODE_OPTIONS: undefined, ...env }, stdio: ['ignore', 'pipe', 'inherit'] });
+  const child = spawn(process.execPath, [script, story], {
+    env: { ...process.env, NODE_ENV: undefined, NODE_OPTIONS: undefined, ...env },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
   const impatience = setTimeout(() => child.kill('SIGKILL'), patienceMs);
   const [output, [code]] = await Promise.all([text(child.stdout), once(child, 'exit') as Promise<[number | null]>]);
   clearTimeout(impatience);
-  const said = output.trim().split('\n').map((line) => JSON.parse(line) as Record<string, unknown>);
+  const said = output
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
   const lingeredMs = Date.now() - Number(said.at(-1)?.at);
   return { code, said: said.map(({ at: _, ...what }) => what), lingeredMs };
 }
@@ -43,23 +52,31 @@ describe('B33 a process ends by itself, with nothing left open, when its applica
     ['failing provider', { message: 'factory failed' }],
     ['failing onModuleInit', { message: 'onModuleInit failed' }],
     ['failing onApplicationBootstrap', { message: 'onApplicationBootstrap failed' }],
-  ])('is: %s', async (story, said) => {
-    const exit = await run(story, { DATABASE_URL: database.url });
-    expect(exit.said).toEqual([expect.objectContaining(said)]);
-    expect(exit.code).toBe(0);
-    expect(exit.lingeredMs).toBeLessThan(2_000);
-  }, 90_000);
+  ])(
+    'is: %s',
+    async (story, said) => {
+      const exit = await run(story, { DATABASE_URL: database.url });
+      expect(exit.said).toEqual([expect.objectContaining(said)]);
+      expect(exit.code).toBe(0);
+      expect(exit.lingeredMs).toBeLessThan(2_000);
+    },
+    90_000,
+  );
 
   it.each([
     ['closed', { closed: true }],
     ['bad job', { failed: 'InvalidJobsError' }],
     ['failing onApplicationBootstrap', { message: 'onApplicationBootstrap failed' }],
-  ])('is, on an embedded server: %s', async (story, said) => {
-    const exit = await run(story, { DATABASE_URL: undefined });
-    expect(exit.said).toEqual([expect.objectContaining(said)]);
-    expect(exit.code).toBe(0);
-    expect(exit.lingeredMs).toBeLessThan(3_000);
-  }, 90_000);
+  ])(
+    'is, on an embedded server: %s',
+    async (story, said) => {
+      const exit = await run(story, { DATABASE_URL: undefined });
+      expect(exit.said).toEqual([expect.objectContaining(said)]);
+      expect(exit.code).toBe(0);
+      expect(exit.lingeredMs).toBeLessThan(3_000);
+    },
+    90_000,
+  );
 });
 
 describe('a process that starts and closes two hundred applications', () => {

@@ -2,8 +2,21 @@ import { Injectable } from '@nestjs/common';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { createServer } from 'node:net';
 import {
-  ALERT_SINK, CronRun, DistributedCron, EffectNotDone, InvalidEntityError, InvalidOptionsError, MixedReceiptError, NestedReceiptError,
-  OutsideRunError, ReceiptService, SchedulerEvents, SchedulerService, type Alert, type OnceExternalOptions, type SchedulerEvent,
+  ALERT_SINK,
+  CronRun,
+  DistributedCron,
+  EffectNotDone,
+  InvalidEntityError,
+  InvalidOptionsError,
+  MixedReceiptError,
+  NestedReceiptError,
+  OutsideRunError,
+  ReceiptService,
+  SchedulerEvents,
+  SchedulerService,
+  type Alert,
+  type OnceExternalOptions,
+  type SchedulerEvent,
 } from '../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { closeApps, nextEvent, startApp } from './support/apps.js';
@@ -46,7 +59,11 @@ async function appWith(name: string, policy: 'park' | 'resend', work: Work, maxA
     async run(run: CronRun) {
       first ??= run.fireTime.getTime();
       if (run.fireTime.getTime() !== first) return;
-      const post: Post = (entity, options) => this.receipts.onceExternal(entity, (key, signal) => charge(entity, key, signal), { inDoubt: policy, ...options });
+      const post: Post = (entity, options) =>
+        this.receipts.onceExternal(entity, (key, signal) => charge(entity, key, signal), {
+          inDoubt: policy,
+          ...options,
+        });
       await work(post, run, this.receipts);
     }
   }
@@ -72,7 +89,10 @@ async function appWith(name: string, policy: 'park' | 'resend', work: Work, maxA
 }
 
 const receipts = (jobName: string) =>
-  database.query(`select entity, state, attempt, result, error ->> 'message' as error, resolved_by from receipts where job_name = $1 order by entity`, [jobName]);
+  database.query(
+    `select entity, state, attempt, result, error ->> 'message' as error, resolved_by from receipts where job_name = $1 order by entity`,
+    [jobName],
+  );
 
 describe('ReceiptService.onceExternal', () => {
   it('makes the call at the first attempt, and gives its answer at the second', async () => {
@@ -83,7 +103,10 @@ describe('ReceiptService.onceExternal', () => {
     });
     await ended('run.completed', 2);
     const answer = { id: expect.stringMatching(/^ch_/) };
-    expect(outcomes).toEqual([{ applied: true, inDoubt: false, result: answer }, { applied: false, inDoubt: false, result: answer }]);
+    expect(outcomes).toEqual([
+      { applied: true, inDoubt: false, result: answer },
+      { applied: false, inDoubt: false, result: answer },
+    ]);
     expect(receiver.countOf('a')).toEqual({ taken: 1, acted: 1 });
     expect(await receipts('answered')).toMatchObject([{ entity: 'a', state: 'done', attempt: 1, result: answer }]);
   });
@@ -112,25 +135,49 @@ describe('ReceiptService.onceExternal', () => {
     });
     await ended('run.completed', 2);
     const { applied, inDoubt } = { applied: false, inDoubt: false };
-    expect(outcomes[1]).toMatchObject([{ applied, inDoubt }, { applied, inDoubt: true, result: undefined }, { applied: true, inDoubt }]);
+    expect(outcomes[1]).toMatchObject([
+      { applied, inDoubt },
+      { applied, inDoubt: true, result: undefined },
+      { applied: true, inDoubt },
+    ]);
     expect(['a', 'b', 'c'].map((entity) => receiver.countOf(entity).taken)).toEqual([1, 1, 1]);
 
     const [found, ...others] = await service.inDoubt({ jobName: 'parked' });
     expect(others).toEqual([]);
-    expect(found).toMatchObject({ entity: 'b', effect: 'default', attempt: 1, why: 'call failed', error: { message: 'fetch failed' }, idempotencyKey: receiver.taken[1]!.key });
+    expect(found).toMatchObject({
+      entity: 'b',
+      effect: 'default',
+      attempt: 1,
+      why: 'call failed',
+      error: { message: 'fetch failed' },
+      idempotencyKey: receiver.taken[1]!.key,
+    });
     // A sweep may find what the test before has left, too.
-    expect(alerts.filter(({ kind, jobName }) => kind === 'effect.inDoubt' && jobName === 'parked')).toMatchObject([{ severity: 'critical', jobName: 'parked', text: expect.stringMatching(/b \(default\) is in doubt and waits for a person .*: TypeError: fetch failed/) }]);
-    expect((await service.explain('parked', fireTime())).text).toMatch(/In doubt.*: the call for b \(default, attempt 1\)\..*resolveInDoubt/);
+    expect(alerts.filter(({ kind, jobName }) => kind === 'effect.inDoubt' && jobName === 'parked')).toMatchObject([
+      {
+        severity: 'critical',
+        jobName: 'parked',
+        text: expect.stringMatching(/b \(default\) is in doubt and waits for a person .*: TypeError: fetch failed/),
+      },
+    ]);
+    expect((await service.explain('parked', fireTime())).text).toMatch(
+      /In doubt.*: the call for b \(default, attempt 1\)\..*resolveInDoubt/,
+    );
 
     const which = { jobName: 'parked', fireTime: fireTime(), entity: 'b' };
     await service.resolveInDoubt(which, 'done', { by: 'anna', reason: 'the provider has it', answer: { id: 'ch_b' } });
     expect(await service.inDoubt({ jobName: 'parked' })).toEqual([]);
-    expect(await receipts('parked')).toMatchObject([{}, { entity: 'b', state: 'done', result: { id: 'ch_b' }, resolved_by: 'anna' }, {}]);
+    expect(await receipts('parked')).toMatchObject([
+      {},
+      { entity: 'b', state: 'done', result: { id: 'ch_b' }, resolved_by: 'anna' },
+      {},
+    ]);
     expect((await service.explain('parked', fireTime())).inDoubt).toEqual([]);
   });
 
   it('makes a call again under its key where it is to be resent, and the receiver acts once', async () => {
-    receiver.answer = (response) => (receiver.taken.length === 1 ? response.socket!.destroy() : response.end('{"id":"second"}'));
+    receiver.answer = (response) =>
+      receiver.taken.length === 1 ? response.socket!.destroy() : response.end('{"id":"second"}');
     const outcomes: unknown[] = [];
     const { ended, told, service } = await appWith('resent', 'resend', async (post) => outcomes.push(await post('a')));
     await ended('run.completed', 2);
@@ -141,8 +188,20 @@ describe('ReceiptService.onceExternal', () => {
   });
 
   it.each<[string, () => void, Partial<OnceExternalOptions>]>([
-    ['throws EffectNotDone', () => (receiver.answer = (response) => (receiver.taken.length === 1 ? response.writeHead(402).end() : response.end('{}'))), {}],
-    ['is known by notDone', () => (receiver.answer = (response) => (receiver.taken.length === 1 ? response.writeHead(503).end() : response.end('{}'))), { notDone: (error) => (error as Error).message === 'status 503' }],
+    [
+      'throws EffectNotDone',
+      () =>
+        (receiver.answer = (response) =>
+          receiver.taken.length === 1 ? response.writeHead(402).end() : response.end('{}')),
+      {},
+    ],
+    [
+      'is known by notDone',
+      () =>
+        (receiver.answer = (response) =>
+          receiver.taken.length === 1 ? response.writeHead(503).end() : response.end('{}')),
+      { notDone: (error) => (error as Error).message === 'status 503' },
+    ],
   ])('makes a call that %s at the next attempt, parked or not', async (what, prepare, options) => {
     prepare();
     const { ended, told } = await appWith(what, 'park', (post) => post('a', options));
@@ -158,21 +217,36 @@ describe('ReceiptService.onceExternal', () => {
     const { port } = closed.address() as { port: number };
     await new Promise((resolve) => closed.close(resolve));
     const options: OnceExternalOptions = { inDoubt: 'park' };
-    const { ended } = await appWith('refused', 'park', async (_post, run, service) => {
-      const calls = [
-        service.onceExternal('nobody there', () => fetch(`http://127.0.0.1:${port}`), options),
-        service.onceExternal('its question throws', () => Promise.reject(new Error('no')), { ...options, notDone: () => { throw new Error('what?'); } }),
-      ];
-      await Promise.allSettled(calls);
-      if (run.attempt === 1) throw new Error('again');
-    }, 2);
+    const { ended } = await appWith(
+      'refused',
+      'park',
+      async (_post, run, service) => {
+        const calls = [
+          service.onceExternal('nobody there', () => fetch(`http://127.0.0.1:${port}`), options),
+          service.onceExternal('its question throws', () => Promise.reject(new Error('no')), {
+            ...options,
+            notDone: () => {
+              throw new Error('what?');
+            },
+          }),
+        ];
+        await Promise.allSettled(calls);
+        if (run.attempt === 1) throw new Error('again');
+      },
+      2,
+    );
     await ended('run.completed', 2);
-    expect(await receipts('refused')).toMatchObject([{ entity: 'its question throws', state: 'in_doubt', error: 'no' }, { entity: 'nobody there', state: 'undone', error: 'fetch failed' }]);
+    expect(await receipts('refused')).toMatchObject([
+      { entity: 'its question throws', state: 'in_doubt', error: 'no' },
+      { entity: 'nobody there', state: 'undone', error: 'fetch failed' },
+    ]);
   });
 
   it('makes one call for two that are asked for beside each other', async () => {
     const outcomes: unknown[] = [];
-    const { ended } = await appWith('beside', 'park', async (post) => outcomes.push(...(await Promise.all([post('a'), post('a'), post('a', { effect: 'other' })]))));
+    const { ended } = await appWith('beside', 'park', async (post) =>
+      outcomes.push(...(await Promise.all([post('a'), post('a'), post('a', { effect: 'other' })]))),
+    );
     await ended('run.completed', 1);
     expect(outcomes).toMatchObject([{ applied: true }, { applied: false, inDoubt: false }, { applied: true }]);
     expect(receiver.taken).toHaveLength(2);
@@ -192,7 +266,10 @@ describe('ReceiptService.onceExternal', () => {
     await again;
     expect(receiver.countOf('a')).toEqual({ taken: 3, acted: 1 });
     expect(await receipts('dead')).toMatchObject([{ state: 'done', attempt: 3 }]);
-    expect(await service.actions({ jobName: 'dead' })).toMatchObject([{ action: 'replay' }, { action: 'resolve in doubt', actor: 'anna', reason: 'the provider has nothing' }]);
+    expect(await service.actions({ jobName: 'dead' })).toMatchObject([
+      { action: 'replay' },
+      { action: 'resolve in doubt', actor: 'anna', reason: 'the provider has nothing' },
+    ]);
   });
 
   it('aborts the call with the run’s signal, and does not begin one after that', async () => {
@@ -217,11 +294,15 @@ describe('ReceiptService.onceExternal', () => {
     const { app, service } = await appWith('late', 'park', async (_post, run, own) => {
       if (run.attempt > 1) return void (await own.onceExternal('a', () => 'again', { inDoubt: 'park' }));
       const deaf = new AbortController().signal;
-      await own.onceExternal('a', (key) => charge('a', key, deaf), { inDoubt: 'park' }).catch((error: Error) => thrown.push(error));
+      await own
+        .onceExternal('a', (key) => charge('a', key, deaf), { inDoubt: 'park' })
+        .catch((error: Error) => thrown.push(error));
     });
     await receiver.has(1);
     const parked = nextEvent(app, 'effect.inDoubt', ({ jobName }) => jobName === 'late');
-    await database.query(`update job_runs set status = 'orphaned', next_attempt_at = clock_timestamp(), lease_until = clock_timestamp() where job_name = 'late' and status = 'running'`);
+    await database.query(
+      `update job_runs set status = 'orphaned', next_attempt_at = clock_timestamp(), lease_until = clock_timestamp() where job_name = 'late' and status = 'running'`,
+    );
     expect(await parked).toMatchObject({ attempt: 1, entity: 'a', error: null });
     expect(await service.inDoubt({ jobName: 'late' })).toMatchObject([{ why: 'cut off' }]);
     const written = nextEvent(app, 'receipt.written', ({ jobName }) => jobName === 'late');
@@ -251,8 +332,19 @@ describe('ReceiptService.onceExternal', () => {
       for (const ask of asked) refusals.push(await ask().catch((error: unknown) => error));
     });
     await ended('run.completed', 1);
-    expect(refusals.map((one) => (one as Error).constructor)).toEqual([NestedReceiptError, MixedReceiptError, MixedReceiptError, InvalidEntityError, InvalidOptionsError, InvalidOptionsError, InvalidOptionsError, InvalidOptionsError]);
-    expect((refusals[1] as Error).message).toBe('ReceiptService.onceExternal("a") found the receipt of a once() for the same entity and effect ("default"). Tell the two apart by a name: onceExternal(entity, …, { effect: \'mail\' }).');
+    expect(refusals.map((one) => (one as Error).constructor)).toEqual([
+      NestedReceiptError,
+      MixedReceiptError,
+      MixedReceiptError,
+      InvalidEntityError,
+      InvalidOptionsError,
+      InvalidOptionsError,
+      InvalidOptionsError,
+      InvalidOptionsError,
+    ]);
+    expect((refusals[1] as Error).message).toBe(
+      'ReceiptService.onceExternal("a") found the receipt of a once() for the same entity and effect ("default"). Tell the two apart by a name: onceExternal(entity, …, { effect: \'mail\' }).',
+    );
     expect(refusals.slice(5, 7).flatMap((one) => (one as InvalidOptionsError).problems)).toEqual([
       'ReceiptService.onceExternal("e"): it was called inside its own call',
       'ReceiptService.onceExternal("f"): the call: expected a function',
@@ -267,7 +359,9 @@ describe('ReceiptService.onceExternal', () => {
 
   it('is refused outside a run', async () => {
     const app = await startApp(database, {});
-    await expect(app.get(ReceiptService).onceExternal('a', () => 1, { inDoubt: 'park' })).rejects.toThrow(OutsideRunError);
+    await expect(app.get(ReceiptService).onceExternal('a', () => 1, { inDoubt: 'park' })).rejects.toThrow(
+      OutsideRunError,
+    );
   });
 });
 
@@ -275,12 +369,22 @@ describe('SchedulerService.resolveInDoubt', () => {
   it('says what is wrong with what it is given, and records nothing', async () => {
     const service = (await startApp(database, {})).get(SchedulerService);
     const anna = { by: 'anna', reason: 'asked' };
-    await expect(service.resolveInDoubt({}, 'done', anna)).rejects.toThrow('SchedulerService.resolveInDoubt: say which, as in { jobName, fireTime, entity } or { idempotencyKey }');
+    await expect(service.resolveInDoubt({}, 'done', anna)).rejects.toThrow(
+      'SchedulerService.resolveInDoubt: say which, as in { jobName, fireTime, entity } or { idempotencyKey }',
+    );
     await expect(service.resolveInDoubt({ limit: 1 }, 'done', anna)).rejects.toThrow(/say which/);
-    await expect(service.resolveInDoubt({ jobName: 'x' }, 'sent' as never, anna)).rejects.toThrow('expected "done" or "undone", got "sent"');
-    await expect(service.resolveInDoubt({ jobName: 'x' }, 'done', { by: 'anna' } as never)).rejects.toThrow(/reason: say how you found out/);
-    await expect(service.resolveInDoubt({ jobName: 'x' }, 'undone', { ...anna, answer: 1 })).rejects.toThrow(/answer: what was not done has none/);
-    await expect(service.resolveInDoubt({ jobNam: 'x' } as never, 'done', anna)).rejects.toThrow(/Unknown option "jobNam"; did you mean "jobName"/);
+    await expect(service.resolveInDoubt({ jobName: 'x' }, 'sent' as never, anna)).rejects.toThrow(
+      'expected "done" or "undone", got "sent"',
+    );
+    await expect(service.resolveInDoubt({ jobName: 'x' }, 'done', { by: 'anna' } as never)).rejects.toThrow(
+      /reason: say how you found out/,
+    );
+    await expect(service.resolveInDoubt({ jobName: 'x' }, 'undone', { ...anna, answer: 1 })).rejects.toThrow(
+      /answer: what was not done has none/,
+    );
+    await expect(service.resolveInDoubt({ jobNam: 'x' } as never, 'done', anna)).rejects.toThrow(
+      /Unknown option "jobNam"; did you mean "jobName"/,
+    );
     await expect(service.inDoubt({ limit: 0 })).rejects.toThrow(/SchedulerService.inDoubt: limit/);
     expect(await service.resolveInDoubt({ jobName: 'x' }, 'done', anna)).toEqual({ effects: [], left: 0 });
     expect(await service.actions({ jobName: 'x' })).toEqual([]);

@@ -25,7 +25,11 @@ const THROWN: [what: string, thrown: unknown, kept: { name?: string; message: st
   ['a cyclic object', cyclic, { message: /./ }],
   ['an object without a prototype', Object.create(null), { message: /./ }],
   ['an object that throws when it is looked at', trap, { message: /./ }],
-  ['a long message with NUL and half a pair', new Error(`\u0000${'x'.repeat(1_000_000)}\ud800`), { name: 'Error', message: /^x+… \(\d+ more characters\)$/ }],
+  [
+    'a long message with NUL and half a pair',
+    new Error(`\u0000${'x'.repeat(1_000_000)}\ud800`),
+    { name: 'Error', message: /^x+… \(\d+ more characters\)$/ },
+  ],
   ['a NUL and half a pair', new Error('a\u0000b\ud83d'), { message: /^ab\ufffd$/ }],
 ];
 
@@ -44,7 +48,11 @@ function jobsThat(how: 'throw' | 'reject') {
       return Promise.reject(thrown);
     };
     Object.defineProperty(Jobs.prototype, method, { value, configurable: true });
-    DistributedCron('* * * * * *', { name: method, maxAttempts: 1 })(Jobs.prototype, method, Object.getOwnPropertyDescriptor(Jobs.prototype, method)!);
+    DistributedCron('* * * * * *', { name: method, maxAttempts: 1 })(
+      Jobs.prototype,
+      method,
+      Object.getOwnPropertyDescriptor(Jobs.prototype, method)!,
+    );
   }
   Injectable()(Jobs);
   return Jobs;
@@ -57,10 +65,29 @@ const hear = (error: unknown) => unhandled.push(error);
 beforeAll(async () => {
   database = await createTestDatabase();
   process.on('unhandledRejection', hear);
-  const app = await startApp(database, { providers: [jobsThat('throw'), jobsThat('reject')] }, { maxConcurrentRuns: 100 });
-  const dead = app.get(SchedulerEvents).of('run.dead').pipe(scan((jobs, { jobName }) => jobs.add(jobName), new Set<string>()));
-  const next = app.get(SchedulerEvents).of('run.completed').pipe(scan((jobs, { jobName }) => jobs.add(jobName), new Set<string>()));
-  await Promise.all([dead, next].map((jobs) => firstValueFrom(jobs.pipe(filter(({ size }) => size === 2 * THROWN.length), timeout(20_000)))));
+  const app = await startApp(
+    database,
+    { providers: [jobsThat('throw'), jobsThat('reject')] },
+    { maxConcurrentRuns: 100 },
+  );
+  const dead = app
+    .get(SchedulerEvents)
+    .of('run.dead')
+    .pipe(scan((jobs, { jobName }) => jobs.add(jobName), new Set<string>()));
+  const next = app
+    .get(SchedulerEvents)
+    .of('run.completed')
+    .pipe(scan((jobs, { jobName }) => jobs.add(jobName), new Set<string>()));
+  await Promise.all(
+    [dead, next].map((jobs) =>
+      firstValueFrom(
+        jobs.pipe(
+          filter(({ size }) => size === 2 * THROWN.length),
+          timeout(20_000),
+        ),
+      ),
+    ),
+  );
 });
 afterAll(async () => {
   await closeApps();
@@ -69,17 +96,20 @@ afterAll(async () => {
 });
 
 describe.each(['throw', 'reject'])('B31 a handler that may %s', (how) => {
-  it.each(THROWN.map(([what, , kept], index) => ({ what, kept, job: jobOf(index, how) })))('$what: the run is dead with its error kept, the next one runs', async ({ kept, job }) => {
-    const [dead, ...more] = await database.query<{ status: string; error: { name: string; message: string } }>(
-      'select status, error from job_runs where job_name = $1 order by fire_time',
-      [job],
-    );
-    expect(dead!.status).toBe('dead');
-    if (kept.name) expect(dead!.error.name).toBe(kept.name);
-    if (typeof kept.message === 'string') expect(dead!.error.message).toBe(kept.message);
-    else expect(dead!.error.message).toMatch(kept.message);
-    expect(more[0]!.status).toBe('done');
-  });
+  it.each(THROWN.map(([what, , kept], index) => ({ what, kept, job: jobOf(index, how) })))(
+    '$what: the run is dead with its error kept, the next one runs',
+    async ({ kept, job }) => {
+      const [dead, ...more] = await database.query<{ status: string; error: { name: string; message: string } }>(
+        'select status, error from job_runs where job_name = $1 order by fire_time',
+        [job],
+      );
+      expect(dead!.status).toBe('dead');
+      if (kept.name) expect(dead!.error.name).toBe(kept.name);
+      if (typeof kept.message === 'string') expect(dead!.error.message).toBe(kept.message);
+      else expect(dead!.error.message).toMatch(kept.message);
+      expect(more[0]!.status).toBe('done');
+    },
+  );
 });
 
 it('nothing of it ends up as an unhandled rejection', () => {

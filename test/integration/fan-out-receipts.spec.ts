@@ -43,7 +43,12 @@ let work: (here: Here) => Promise<unknown>;
 beforeAll(async () => {
   database = await createTestDatabase();
   await database.query('create table effects (what text, attempt integer)');
-  mine = await new DataSource({ type: 'postgres', url: database.url, poolSize: 4, poolErrorHandler: () => {} }).initialize();
+  mine = await new DataSource({
+    type: 'postgres',
+    url: database.url,
+    poolSize: 4,
+    poolErrorHandler: () => {},
+  }).initialize();
 });
 afterEach(closeApps);
 afterAll(async () => {
@@ -51,11 +56,14 @@ afterAll(async () => {
   await database.drop();
 });
 beforeEach(async () => {
-  await database.query('drop table if exists job_pages, receipts, job_runs, job_schedule, job_instances, job_backfills, job_actions, job_flags, job_alerts, distributed_cron_migrations cascade');
+  await database.query(
+    'drop table if exists job_pages, receipts, job_runs, job_schedule, job_instances, job_backfills, job_actions, job_flags, job_alerts, distributed_cron_migrations cascade',
+  );
   await database.query('truncate effects');
   queue = new InMemoryPageQueue();
   ids = ['a', 'b'];
-  tick = (_run, fanOut) => fanOut.publish(ids.map((id, index) => ({ id, data: Array.from({ length: 20 }, (_, at) => index * 20 + at) })));
+  tick = (_run, fanOut) =>
+    fanOut.publish(ids.map((id, index) => ({ id, data: Array.from({ length: 20 }, (_, at) => index * 20 + at) })));
   work = async () => undefined;
 });
 
@@ -80,15 +88,30 @@ class Statements {
 @Module({ providers: [{ provide: PAGE_QUEUE, useFactory: () => queue }], exports: [PAGE_QUEUE] })
 class QueueModule {}
 
-async function start(): Promise<{ app: TestingModule; scheduler: SchedulerService; runNow: (data?: unknown) => Promise<Date> }> {
+async function start(): Promise<{
+  app: TestingModule;
+  scheduler: SchedulerService;
+  runNow: (data?: unknown) => Promise<Date>;
+}> {
   const app = await startApp(database, { imports: [QueueModule], providers: [Statements] }, { pollInterval: '100ms' });
   const scheduler = app.get(SchedulerService);
-  return { app, scheduler, runNow: async (data) => (await scheduler.runNow('statements', { by: 'test' }, { data })).fireTime };
+  return {
+    app,
+    scheduler,
+    runNow: async (data) => (await scheduler.runNow('statements', { by: 'test' }, { data })).fireTime,
+  };
 }
 
-const write = (what: unknown, { attempt }: CronRun) => (manager: EntityManager) => manager.query('insert into effects values ($1, $2)', [String(what), attempt]);
-const written = async () => (await database.query<{ what: string }>('select what from effects order by what')).map(({ what }) => what);
-const pages = () => database.query<{ page: string; status: string; attempt: number }>('select page, status, attempt from job_pages order by page');
+const write =
+  (what: unknown, { attempt }: CronRun) =>
+  (manager: EntityManager) =>
+    manager.query('insert into effects values ($1, $2)', [String(what), attempt]);
+const written = async () =>
+  (await database.query<{ what: string }>('select what from effects order by what')).map(({ what }) => what);
+const pages = () =>
+  database.query<{ page: string; status: string; attempt: number }>(
+    'select page, status, attempt from job_pages order by page',
+  );
 const states = () => database.query('select entity, effect, state, attempt from receipts order by entity, effect');
 const runStatus = async () => (await database.query<{ status: string }>('select status from job_runs'))[0]?.status;
 
@@ -105,24 +128,36 @@ async function byHand() {
 
 describe('in a page', () => {
   it.each<[string, (here: Here) => Promise<unknown>]>([
-    ['onceEach, several transactions at a time', ({ run, page, receipts }) => receipts.onceEach(page.data, (item, manager) => write(item, run)(manager), { batch: 3, concurrency: 3 })],
+    [
+      'onceEach, several transactions at a time',
+      ({ run, page, receipts }) =>
+        receipts.onceEach(page.data, (item, manager) => write(item, run)(manager), { batch: 3, concurrency: 3 }),
+    ],
     [
       'onceBatch, on the application’s data source',
       ({ run, page, receipts }) =>
-        receipts.onceBatch(page.data, async (items, manager) => {
-          await manager.query('insert into effects select unnest($1::text[]), $2', [items.map(String), run.attempt]);
-        }, { batch: 7, in: mine }),
+        receipts.onceBatch(
+          page.data,
+          async (items, manager) => {
+            await manager.query('insert into effects select unnest($1::text[]), $2', [items.map(String), run.attempt]);
+          },
+          { batch: 7, in: mine },
+        ),
     ],
     [
       'once, in the application’s transaction',
-      ({ run, page, receipts }) => mine.transaction(async (manager) => {
-        for (const item of page.data) await receipts.once(item, write(item, run), { in: manager });
-      }),
+      ({ run, page, receipts }) =>
+        mine.transaction(async (manager) => {
+          for (const item of page.data) await receipts.once(item, write(item, run), { in: manager });
+        }),
     ],
     [
       'once, in the application’s serializable transaction',
       async ({ run, page, receipts }) => {
-        for (const item of page.data) await mine.transaction('SERIALIZABLE', (manager) => receipts.once(item, write(item, run), { in: manager })).catch((error: Error) => Promise.reject(error));
+        for (const item of page.data)
+          await mine
+            .transaction('SERIALIZABLE', (manager) => receipts.once(item, write(item, run), { in: manager }))
+            .catch((error: Error) => Promise.reject(error));
       },
     ],
     [
@@ -144,27 +179,65 @@ describe('in a page', () => {
     await runNow();
     await ended;
     expect((await written()).map(Number).sort((a, b) => a - b)).toEqual(Array.from({ length: 40 }, (_, item) => item));
-    expect(await database.query('select attempt, count(*)::integer from effects group by attempt order by attempt')).toEqual([{ attempt: 1, count: 16 }, { attempt: 2, count: 24 }]);
-    expect(await pages()).toMatchObject([{ status: 'done', attempt: 2 }, { status: 'done', attempt: 2 }]);
+    expect(
+      await database.query('select attempt, count(*)::integer from effects group by attempt order by attempt'),
+    ).toEqual([
+      { attempt: 1, count: 16 },
+      { attempt: 2, count: 24 },
+    ]);
+    expect(await pages()).toMatchObject([
+      { status: 'done', attempt: 2 },
+      { status: 'done', attempt: 2 },
+    ]);
   });
 
   it.each<[string, (here: Here, hold: () => Promise<void>) => Promise<unknown>]>([
-    ['onceEach', ({ run, receipts }, hold) => receipts.onceEach(['x', 'y'], async (item, manager) => (await write(item, run)(manager), await hold()))],
-    ['once on the application’s data source', ({ run, receipts }, hold) => receipts.once('x', async (manager) => (await write('x', run)(manager), await hold()), { in: mine })],
-    ['once in the application’s transaction', ({ run, receipts }, hold) => mine.transaction(async (manager) => (await receipts.once('x', write('x', run), { in: manager }), await hold()))],
+    [
+      'onceEach',
+      ({ run, receipts }, hold) =>
+        receipts.onceEach(['x', 'y'], async (item, manager) => (await write(item, run)(manager), await hold())),
+    ],
+    [
+      'once on the application’s data source',
+      ({ run, receipts }, hold) =>
+        receipts.once('x', async (manager) => (await write('x', run)(manager), await hold()), { in: mine }),
+    ],
+    [
+      'once in the application’s transaction',
+      ({ run, receipts }, hold) =>
+        mine.transaction(async (manager) => (await receipts.once('x', write('x', run), { in: manager }), await hold())),
+    ],
     [
       'once in the application’s serializable transaction',
-      ({ run, receipts }, hold) => mine.transaction('SERIALIZABLE', async (manager) => (await receipts.once('x', async (own) => (await write('x', run)(own), await hold()), { in: manager }))),
+      ({ run, receipts }, hold) =>
+        mine.transaction(
+          'SERIALIZABLE',
+          async (manager) =>
+            await receipts.once('x', async (own) => (await write('x', run)(own), await hold()), { in: manager }),
+        ),
     ],
-    ['once after the page is another’s', async ({ run, receipts }, hold) => (await hold(), await mine.transaction((manager) => receipts.once('x', write('x', run), { in: manager })))],
-    ['onceEach after the page is another’s', async ({ run, receipts }, hold) => (await hold(), await receipts.onceEach(['x'], (item, manager) => write(item, run)(manager)))],
+    [
+      'once after the page is another’s',
+      async ({ run, receipts }, hold) => (
+        await hold(), await mine.transaction((manager) => receipts.once('x', write('x', run), { in: manager }))
+      ),
+    ],
+    [
+      'onceEach after the page is another’s',
+      async ({ run, receipts }, hold) => (
+        await hold(), await receipts.onceEach(['x'], (item, manager) => write(item, run)(manager))
+      ),
+    ],
   ])('%s, frozen until another worker has the page, changes nothing', async (how, effects) => {
     const [inside, held] = [latch(), latch()];
     const failures: unknown[] = [];
     const entities = how === 'onceEach' ? ['x', 'y'] : ['x'];
     work = async (here) => {
-      if (here.run.attempt > 1) return here.receipts.onceEach(entities, (item, manager) => write(item, here.run)(manager));
-      return effects(here, () => (inside.open(), held.opened)).catch((error: unknown) => (failures.push(error), Promise.reject(error)));
+      if (here.run.attempt > 1)
+        return here.receipts.onceEach(entities, (item, manager) => write(item, here.run)(manager));
+      return effects(here, () => (inside.open(), held.opened)).catch(
+        (error: unknown) => (failures.push(error), Promise.reject(error)),
+      );
     };
     const { app, deliver } = await byHand();
     const first = deliver();
@@ -175,7 +248,9 @@ describe('in a page', () => {
     await first;
     expect(await lost).toMatchObject({ page: 'a', attempt: 1 });
     expect(failures).toHaveLength(1);
-    expect(await database.query('select what, attempt from effects order by what')).toEqual(entities.map((what) => ({ what, attempt: 2 })));
+    expect(await database.query('select what, attempt from effects order by what')).toEqual(
+      entities.map((what) => ({ what, attempt: 2 })),
+    );
     expect(await pages()).toEqual([{ page: 'a', status: 'done', attempt: 2 }]);
     expect(await runStatus()).toBe('done');
   });
@@ -199,7 +274,9 @@ describe('in a page', () => {
     expect(calls.map(({ entity }) => entity).sort((a, b) => a - b)).toEqual([0, 1, 2, 20, 21, 21, 22]);
     expect(new Set(calls.map(({ entity, key }) => `${entity} ${key}`)).size).toBe(6);
     expect(new Set(calls.map(({ key }) => key)).size).toBe(6);
-    expect(await scheduler.inDoubt({ jobName: 'statements', fireTime })).toMatchObject([{ entity: '1', why: 'call failed', runStatus: 'done' }]);
+    expect(await scheduler.inDoubt({ jobName: 'statements', fireTime })).toMatchObject([
+      { entity: '1', why: 'call failed', runStatus: 'done' },
+    ]);
   });
 
   it('a call that is under way is in doubt for nobody', async () => {
@@ -210,7 +287,9 @@ describe('in a page', () => {
     await begun.opened;
     expect(await runStatus()).toBe('fanned_out');
     expect(await scheduler.inDoubt({ fireTime })).toEqual([]);
-    expect((await scheduler.resolveInDoubt({ fireTime }, 'undone', { by: 'test', reason: 'too early' })).effects).toEqual([]);
+    expect(
+      (await scheduler.resolveInDoubt({ fireTime }, 'undone', { by: 'test', reason: 'too early' })).effects,
+    ).toEqual([]);
     expect((await scheduler.explain('statements', fireTime)).text).not.toContain('doubt');
     await app.get(CutOffCalls).look();
     answered.open();
@@ -247,7 +326,8 @@ describe('in a page', () => {
 
   it('a call that the last attempt of a dead page has left open is parked when the occurrence has ended', async () => {
     ids = ['a'];
-    work = ({ receipts }) => receipts.onceExternal('x', () => Promise.reject(new Error('cut off')), { inDoubt: 'resend' });
+    work = ({ receipts }) =>
+      receipts.onceExternal('x', () => Promise.reject(new Error('cut off')), { inDoubt: 'resend' });
     const { app, runNow, scheduler } = await start();
     const dead = nextEvent(app, 'run.dead');
     const fireTime = await runNow();
@@ -260,7 +340,10 @@ describe('in a page', () => {
   it('whose call a person has decided about meanwhile is tried again, and not left in nobody’s hands', async () => {
     const [begun, answered] = [latch(), latch()];
     let calls = 0;
-    work = ({ receipts }) => receipts.onceExternal('x', async () => void ((calls += 1), begun.open(), await answered.opened), { inDoubt: 'park' });
+    work = ({ receipts }) =>
+      receipts.onceExternal('x', async () => void ((calls += 1), begun.open(), await answered.opened), {
+        inDoubt: 'park',
+      });
     const { deliver, hand } = await byHand();
     const working = deliver();
     await begun.opened;
@@ -316,7 +399,9 @@ describe('in a page', () => {
     const working = deliver();
     await given.opened;
     expect(await here!.receipts.once('x', write('x', here!.run), { run: here!.run })).toMatchObject({ applied: true });
-    expect(await here!.receipts.onceEach(['y'], (item, manager) => write(item, here!.run)(manager), { run: here!.run })).toMatchObject({ applied: 1 });
+    expect(
+      await here!.receipts.onceEach(['y'], (item, manager) => write(item, here!.run)(manager), { run: here!.run }),
+    ).toMatchObject({ applied: 1 });
     done.open();
     await working;
     expect(await written()).toEqual(['x', 'y']);
@@ -334,7 +419,13 @@ describe('in a page', () => {
 
   it('what is not a page’s is refused, and leaves nothing behind', async () => {
     const problems: unknown[] = [];
-    const refused = async (attempt: () => unknown) => problems.push(await (async () => attempt())().then(() => 'nothing', (error: Error) => error.constructor));
+    const refused = async (attempt: () => unknown) =>
+      problems.push(
+        await (async () => attempt())().then(
+          () => 'nothing',
+          (error: Error) => error.constructor,
+        ),
+      );
     work = async ({ run, receipts, fanOut }) => {
       await refused(() => fanOut.publish([1]));
       await refused(() => run.checkpoint.save(1));
@@ -343,16 +434,37 @@ describe('in a page', () => {
       await refused(() => run.release());
       await refused(() => receipts.once('outer', () => receipts.onceExternal('inner', () => 1, { inDoubt: 'park' })));
       await refused(() => receipts.once('outer', () => receipts.onceEach(['inner'], () => 1)));
-      await refused(() => receipts.onceEach(['outer'], (_item, manager) => receipts.once('outer', () => 1, { in: manager }), { failures: 'return' }).then(({ failed }) => Promise.reject(failed[0]!.error)));
-      await receipts.onceEach(['outer'], async (_item, manager) => void (await receipts.once('inner', write('inner', run), { in: manager })));
+      await refused(() =>
+        receipts
+          .onceEach(['outer'], (_item, manager) => receipts.once('outer', () => 1, { in: manager }), {
+            failures: 'return',
+          })
+          .then(({ failed }) => Promise.reject(failed[0]!.error)),
+      );
+      await receipts.onceEach(
+        ['outer'],
+        async (_item, manager) => void (await receipts.once('inner', write('inner', run), { in: manager })),
+      );
     };
     ids = ['a'];
     const { app, runNow } = await start();
     const ended = nextEvent(app, 'run.completed');
     await runNow();
     await ended;
-    expect(problems).toEqual([InvalidPagesError, OutsideRunError, OutsideRunError, OutsideRunError, OutsideRunError, NestedReceiptError, NestedReceiptError, NestedReceiptError]);
-    expect(await states()).toMatchObject([{ entity: 'inner', state: 'done' }, { entity: 'outer', state: 'done' }]);
+    expect(problems).toEqual([
+      InvalidPagesError,
+      OutsideRunError,
+      OutsideRunError,
+      OutsideRunError,
+      OutsideRunError,
+      NestedReceiptError,
+      NestedReceiptError,
+      NestedReceiptError,
+    ]);
+    expect(await states()).toMatchObject([
+      { entity: 'inner', state: 'done' },
+      { entity: 'outer', state: 'done' },
+    ]);
     expect(await written()).toEqual(['inner']);
   });
 });
@@ -378,7 +490,9 @@ describe('pages of a run that is cancelled before its tick has ended', () => {
     tick = publish;
     await until(() => expect(hand.tickets.length).toBeGreaterThanOrEqual(4));
     for (const ticket of hand.tickets) await hand.deliver(ticket);
-    await until(async () => expect([await runStatus(), ...(await pages()).map(({ status }) => status)]).toEqual(['done', 'done', 'done']));
+    await until(async () =>
+      expect([await runStatus(), ...(await pages()).map(({ status }) => status)]).toEqual(['done', 'done', 'done']),
+    );
   });
 });
 
@@ -397,7 +511,12 @@ describe('a backfill that replays', () => {
     const at = new Date(Date.UTC(2026, 0, 1));
     const first = nextEvent(app, 'backfill.finished');
     await scheduler.backfill('statements', at, at, { by: 'test' });
-    await until(async () => expect(await pages()).toMatchObject([{ page: 'a', status: 'done' }, { page: 'b', status: end === 'dead' ? 'dead' : 'running' }]));
+    await until(async () =>
+      expect(await pages()).toMatchObject([
+        { page: 'a', status: 'done' },
+        { page: 'b', status: end === 'dead' ? 'dead' : 'running' },
+      ]),
+    );
     await until(async () => expect(await runStatus()).toBe(end === 'dead' ? 'dead' : 'fanned_out'));
     if (end === 'cancelled') await scheduler.cancel('statements', at, { by: 'test' });
     await until(async () => expect(await runStatus()).toBe(end));
@@ -406,7 +525,10 @@ describe('a backfill that replays', () => {
     const ended = nextEvent(app, 'backfill.finished');
     await scheduler.backfill('statements', at, at, { by: 'test', replay: true });
     expect(await ended).toMatchObject({ done: 1, dead: 0 });
-    expect(await pages()).toMatchObject([{ page: 'a', status: 'done' }, { page: 'b', status: 'done' }]);
+    expect(await pages()).toMatchObject([
+      { page: 'a', status: 'done' },
+      { page: 'b', status: 'done' },
+    ]);
     // At least once: the keeper and the tick may both hand a page over.
     expect([await runStatus(), ...new Set(worked)]).toEqual(['done', 'a', 'b']);
   });

@@ -31,7 +31,10 @@ const BY = { by: 'test' };
 const PAGES = Array.from({ length: 25 }, (_, index) => ({ id: `page-${index}`, data: { from: index * 10 } }));
 
 /** What the handlers of one test do. */
-let script: { tick: (run: CronRun, fanOut: FanOutService) => Promise<unknown>; page: (run: CronRun, page: Page<{ from: number }>, receipts: ReceiptService) => Promise<unknown> };
+let script: {
+  tick: (run: CronRun, fanOut: FanOutService) => Promise<unknown>;
+  page: (run: CronRun, page: Page<{ from: number }>, receipts: ReceiptService) => Promise<unknown>;
+};
 let queue: PageQueue;
 
 @Injectable()
@@ -56,11 +59,19 @@ class Statements {
 class QueueModule {}
 
 const start = () => startApp(database, { imports: [QueueModule], providers: [Statements] }, { pollInterval: '100ms' });
-const pages = () => database.query<{ page: string; status: string; attempt: number }>('select page, status, attempt from job_pages order by page');
-const runs = () => database.query<{ status: string; lease_until: Date | null; pages: number | null; reason: string | null }>('select status, lease_until, pages, reason from job_runs');
+const pages = () =>
+  database.query<{ page: string; status: string; attempt: number }>(
+    'select page, status, attempt from job_pages order by page',
+  );
+const runs = () =>
+  database.query<{ status: string; lease_until: Date | null; pages: number | null; reason: string | null }>(
+    'select status, lease_until, pages, reason from job_runs',
+  );
 
 beforeEach(async () => {
-  await database.query('drop table if exists job_pages, receipts, job_runs, job_schedule, job_instances, job_backfills, job_actions, job_flags, job_alerts, distributed_cron_migrations cascade');
+  await database.query(
+    'drop table if exists job_pages, receipts, job_runs, job_schedule, job_instances, job_backfills, job_actions, job_flags, job_alerts, distributed_cron_migrations cascade',
+  );
   queue = new InMemoryPageQueue();
   script = { tick: (_run, fanOut) => fanOut.publish(PAGES), page: async () => undefined };
 });
@@ -82,9 +93,13 @@ describe('an occurrence that is fanned out', () => {
     expect(seen).toHaveLength(25);
     expect(new Set(seen.map(({ run }) => run.fireTime.getTime()))).toEqual(new Set([fireTime.getTime()]));
     expect(new Set(seen.map(({ run }) => run.idempotencyKey('x'))).size).toBe(1);
-    expect(await database.query('select result from receipts where entity = $1', ['page-7'])).toEqual([{ result: { from: 70 } }]);
+    expect(await database.query('select result from receipts where entity = $1', ['page-7'])).toEqual([
+      { result: { from: 70 } },
+    ]);
     expect(await app!.get(FanOutService).progress('statements', fireTime)).toMatchObject({ total: 25, done: 25 });
-    expect((await app!.get(SchedulerService).explain('statements', fireTime)).text).toContain('Fanned out into 25 pages: 25 done.');
+    expect((await app!.get(SchedulerService).explain('statements', fireTime)).text).toContain(
+      'Fanned out into 25 pages: 25 done.',
+    );
   });
 
   it('needs no instance between its tick and its last page, and says how far it is', async () => {
@@ -92,7 +107,13 @@ describe('an occurrence that is fanned out', () => {
     script.page = async (_run, page) => (page.id === 'page-3' ? held.opened : undefined);
     const app = await start();
     const { fireTime } = await app.get(SchedulerService).runNow('statements', BY);
-    await until(async () => expect(await app.get(FanOutService).progress('statements', fireTime)).toMatchObject({ total: 25, done: 24, running: 1 }));
+    await until(async () =>
+      expect(await app.get(FanOutService).progress('statements', fireTime)).toMatchObject({
+        total: 25,
+        done: 24,
+        running: 1,
+      }),
+    );
     expect(await runs()).toMatchObject([{ status: 'fanned_out', lease_until: null }]);
     const { kind, text } = await app.get(SchedulerService).explain('statements', fireTime);
     expect(kind).toBe('fanned_out');
@@ -116,7 +137,10 @@ describe('an occurrence that is fanned out', () => {
     const ended = nextEvent(app, 'run.completed');
     await app.get(SchedulerService).runNow('statements', BY);
     expect(await ended).toMatchObject({ attempt: 2 });
-    expect(published).toEqual([{ pages: 10, added: 10 }, { pages: 25, added: 15 }]);
+    expect(published).toEqual([
+      { pages: 10, added: 10 },
+      { pages: 25, added: 15 },
+    ]);
     expect([...counted.values()]).toEqual(PAGES.map(() => 1));
   });
 
@@ -141,7 +165,10 @@ describe('an occurrence that is fanned out', () => {
     const ended = nextEvent(app, 'run.completed');
     await app.get(SchedulerService).runNow('statements', BY);
     await ended;
-    expect(await database.query('select page, data from job_pages order by page')).toEqual([{ page: '0', data: { from: 5 } }, { page: '1', data: { from: 6 } }]);
+    expect(await database.query('select page, data from job_pages order by page')).toEqual([
+      { page: '0', data: { from: 5 } },
+      { page: '1', data: { from: 6 } },
+    ]);
   });
 
   it('is dead when one of its pages is, after all have ended, and says which', async () => {
@@ -162,11 +189,19 @@ describe('an occurrence that is fanned out', () => {
   });
 
   it.each([
-    ['two pages of one id', [{ id: 'a', data: 1 }, { id: 'a', data: 2 }], 'two pages have the id a'],
+    [
+      'two pages of one id',
+      [
+        { id: 'a', data: 1 },
+        { id: 'a', data: 2 },
+      ],
+      'two pages have the id a',
+    ],
     ['an id that cannot be stored', [{ id: ' ', data: 1 }], 'the id of page 0 has to be'],
     ['data that are no JSON', [{ id: 'a', data: () => 1 }], 'page a: its data have to be JSON'],
   ])('fails its tick for %s', async (_what, given, message) => {
-    script.tick = (_run, fanOut) => fanOut.publish<unknown>(given).catch((error: Error) => Promise.reject(new GiveUp(error.message)));
+    script.tick = (_run, fanOut) =>
+      fanOut.publish<unknown>(given).catch((error: Error) => Promise.reject(new GiveUp(error.message)));
     const app = await start();
     const dead = nextEvent(app, 'run.dead');
     await app.get(SchedulerService).runNow('statements', BY);
@@ -193,7 +228,12 @@ describe('a page', () => {
     script.page = async (run, page, receipts) => {
       const mine = deliveries++;
       await held[mine]!.opened;
-      await receipts.once(page.id, () => run.attempt).then(() => outcomes.push(`written by ${run.attempt}`), (error) => outcomes.push(`${run.attempt} refused: ${error instanceof LeaseLostError}`));
+      await receipts
+        .once(page.id, () => run.attempt)
+        .then(
+          () => outcomes.push(`written by ${run.attempt}`),
+          (error) => outcomes.push(`${run.attempt} refused: ${error instanceof LeaseLostError}`),
+        );
     };
     const app = await start();
     await app.get(SchedulerService).runNow('statements', BY);
@@ -216,13 +256,20 @@ describe('a page', () => {
     let told: unknown;
     script.page = (run) => {
       if (run.attempt > 1) return Promise.resolve();
-      return new Promise((_resolve, reject) => run.signal.addEventListener('abort', () => reject((told = run.signal.reason))));
+      return new Promise((_resolve, reject) =>
+        run.signal.addEventListener('abort', () => reject((told = run.signal.reason))),
+      );
     };
     const app = await start();
     await app.get(SchedulerService).runNow('statements', BY);
     const [ticket] = await tickets(2);
     const first = hand.deliver(ticket!);
-    await until(async () => expect((await pages()).find(({ page }) => page === ticket!.page)).toMatchObject({ status: 'running', attempt: 1 }));
+    await until(async () =>
+      expect((await pages()).find(({ page }) => page === ticket!.page)).toMatchObject({
+        status: 'running',
+        attempt: 1,
+      }),
+    );
     await hand.deliver(ticket!);
     await first;
     expect(told).toBeInstanceOf(LeaseLostError);
@@ -278,7 +325,10 @@ describe('a page', () => {
     await app.get(SchedulerService).runNow('statements', BY);
     const [ticket] = await tickets(2);
     await until(async () => expect(await runs()).toMatchObject([{ status: 'fanned_out' }]));
-    await database.query(`update job_pages set status = 'running', attempt = 2, claimed_by = 'dead', next_attempt_at = null where page = $1`, [ticket!.page]);
+    await database.query(
+      `update job_pages set status = 'running', attempt = 2, claimed_by = 'dead', next_attempt_at = null where page = $1`,
+      [ticket!.page],
+    );
     const dead = nextEvent(app, 'page.dead');
     await hand.deliver(ticket!);
     expect(await dead).toMatchObject({ page: ticket!.page, error: { name: 'WorkerLost' } });
@@ -301,14 +351,20 @@ describe('a page', () => {
       begun.open();
       await new Promise((_resolve, reject) => run.signal.addEventListener('abort', () => reject(run.signal.reason)));
     };
-    const app = await startApp(database, { imports: [QueueModule], providers: [Statements] }, { pollInterval: '100ms', shutdownTimeout: 50 });
+    const app = await startApp(
+      database,
+      { imports: [QueueModule], providers: [Statements] },
+      { pollInterval: '100ms', shutdownTimeout: 50 },
+    );
     await app.get(SchedulerService).runNow('statements', BY);
     const [ticket] = await tickets(2);
     const working = hand.deliver(ticket!);
     await begun.opened;
     await closeApps();
     await working;
-    const [row] = await database.query('select status, attempt, releases, ticket from job_pages where page = $1', [ticket!.page]);
+    const [row] = await database.query('select status, attempt, releases, ticket from job_pages where page = $1', [
+      ticket!.page,
+    ]);
     expect(row).toEqual({ status: 'queued', attempt: 1, releases: 1, ticket: 1 });
   });
 
@@ -366,14 +422,20 @@ describe('a handler of pages', () => {
   }
 
   it('of a job that there is not fails the boot, and so do two of one job, and wrong options', async () => {
-    await expect(startApp(database, { providers: [Misspelt] })).rejects.toThrow('Misspelt.page: @DistributedCronPage: there is no job "invoice" among those declared with @DistributedCron; did you mean "invoices"?');
+    await expect(startApp(database, { providers: [Misspelt] })).rejects.toThrow(
+      'Misspelt.page: @DistributedCronPage: there is no job "invoice" among those declared with @DistributedCron; did you mean "invoices"?',
+    );
     const failed = await startApp(database, { providers: [Twice] }).catch((error: Error) => error.message);
-    expect(failed).toContain('The pages of job "invoices" are declared by both Twice.one and Twice.two; a job has one handler for them.');
+    expect(failed).toContain(
+      'The pages of job "invoices" are declared by both Twice.one and Twice.two; a job has one handler for them.',
+    );
     expect(failed).toContain('Twice.one: @DistributedCronPage("invoices"): concurrency: expected at least 1');
     expect(failed).toContain('Unknown option "maxAttempt"; did you mean "maxAttempts"?');
   });
 
   it('without a queue fails the boot, and says what to import', async () => {
-    await expect(startApp(database, { providers: [Statements] })).rejects.toThrow(/Statements\.page: the pages of job "statements" need a queue: import DistributedCronBullMqModule/);
+    await expect(startApp(database, { providers: [Statements] })).rejects.toThrow(
+      /Statements\.page: the pages of job "statements" need a queue: import DistributedCronBullMqModule/,
+    );
   });
 });

@@ -1,7 +1,14 @@
 import { Injectable, type Type } from '@nestjs/common';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { AfterRunError, DistributedCron, DistributedSchedulerModule, InvalidEntityError, MissingForRootError, ReceiptService } from '../../lib/index.js';
+import {
+  AfterRunError,
+  DistributedCron,
+  DistributedSchedulerModule,
+  InvalidEntityError,
+  MissingForRootError,
+  ReceiptService,
+} from '../../lib/index.js';
 import { runJob } from '../../lib/testing/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { closeApps, startApp, startModules } from './support/apps.js';
@@ -28,7 +35,11 @@ async function appWith(name: string, work: (receipts: ReceiptService) => unknown
 }
 
 const entitiesOf = async (jobName: string) =>
-  (await database.query<{ entity: string }>('select entity from receipts where job_name = $1 order by entity', [jobName])).map(({ entity }) => entity);
+  (
+    await database.query<{ entity: string }>('select entity from receipts where job_name = $1 order by entity', [
+      jobName,
+    ])
+  ).map(({ entity }) => entity);
 
 describe('a receipt that the handler does not await', () => {
   it('is waited for before the run is done', async () => {
@@ -46,7 +57,10 @@ describe('a receipt that the handler does not await', () => {
         throw new Error('the effect failed');
       });
     });
-    expect(await runJob(app, 'unawaited-failing')).toMatchObject({ type: 'run.failed', error: { message: 'the effect failed' } });
+    expect(await runJob(app, 'unawaited-failing')).toMatchObject({
+      type: 'run.failed',
+      error: { message: 'the effect failed' },
+    });
     expect(await entitiesOf('unawaited-failing')).toEqual([]);
   });
 
@@ -62,7 +76,9 @@ describe('a receipt that the handler does not await', () => {
   });
 
   it('of a handler that throws is waited for before the next attempt may start', async () => {
-    const app = await appWith('throws-early', (receipts) => Promise.all([receipts.once('1', () => sleep(200)), Promise.reject(new Error('early'))]));
+    const app = await appWith('throws-early', (receipts) =>
+      Promise.all([receipts.once('1', () => sleep(200)), Promise.reject(new Error('early'))]),
+    );
     expect(await runJob(app, 'throws-early')).toMatchObject({ type: 'run.failed', error: { message: 'early' } });
     expect(await entitiesOf('throws-early')).toEqual(['1']);
   });
@@ -102,7 +118,9 @@ describe('runJob', () => {
     const app = await appWith('told', () => {});
     const fireTime = new Date('2026-01-01T03:00:00Z');
     expect(await runJob(app, 'told', { fireTime })).toMatchObject({ type: 'run.completed', fireTime });
-    await expect(runJob(app, 'told', { fireTime })).rejects.toThrow('told of 2026-01-01T03:00:00.000Z cannot be run: it is taken.');
+    await expect(runJob(app, 'told', { fireTime })).rejects.toThrow(
+      'told of 2026-01-01T03:00:00.000Z cannot be run: it is taken.',
+    );
   });
 
   it('refuses an instant at which the job does not fire, and names the nearest', async () => {
@@ -112,7 +130,8 @@ describe('runJob', () => {
       'Job "exact" does not fire at 2026-01-01T03:00:01.000Z; the nearest fire times are 2026-01-01T03:00:00.000Z and 2026-01-01T04:00:00.000Z.',
     );
     await expect(at(new Date('2026-01-01T03:00:00.001Z'))).rejects.toThrow('2026-01-01T03:00:00.000Z');
-    for (const wrong of [new Date(NaN), '2026-01-01T03:00:00Z']) await expect(at(wrong)).rejects.toThrow('fireTime: expected a valid Date, got ');
+    for (const wrong of [new Date(NaN), '2026-01-01T03:00:00Z'])
+      await expect(at(wrong)).rejects.toThrow('fireTime: expected a valid Date, got ');
     expect(await database.query(`select from job_runs where job_name = 'exact'`)).toEqual([]);
   });
 

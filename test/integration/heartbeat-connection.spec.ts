@@ -3,7 +3,12 @@ import { Injectable } from '@nestjs/common';
 import { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { CronRun, DatabaseConnectionError, DistributedCron, type DistributedSchedulerOptions } from '../../lib/index.js';
+import {
+  CronRun,
+  DatabaseConnectionError,
+  DistributedCron,
+  type DistributedSchedulerOptions,
+} from '../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { closeApps, nextRun, startApp } from './support/apps.js';
 
@@ -23,11 +28,18 @@ class LongerThanItsLease {
   }
 }
 
-const start = (connection: DistributedSchedulerOptions['connection']) => startApp(database, { providers: [LongerThanItsLease] }, { connection });
+const start = (connection: DistributedSchedulerOptions['connection']) =>
+  startApp(database, { providers: [LongerThanItsLease] }, { connection });
 
 function parts() {
   const { hostname, port, username, password, pathname } = new URL(database.url);
-  return { host: hostname, port: Number(port), username, password: decodeURIComponent(password), database: pathname.slice(1) };
+  return {
+    host: hostname,
+    port: Number(port),
+    username,
+    password: decodeURIComponent(password),
+    database: pathname.slice(1),
+  };
 }
 
 describe('the heartbeat connects with what the pools connect with', () => {
@@ -47,8 +59,12 @@ describe('the heartbeat connects with what the pools connect with', () => {
     };
     const starting = start({ ...login, host: '127.0.0.1', port: 1, extra: { stream: tunnel } });
     await expect(starting).rejects.toThrow(DatabaseConnectionError);
-    await expect(starting).rejects.toThrow(/heartbeat’s own connection\): .*ECONNREFUSED.* options that are functions can’t be used; left out: extra\.stream/);
-    const left = await database.query(`select from pg_stat_activity where datname = current_database() and application_name like 'nestjs%'`);
+    await expect(starting).rejects.toThrow(
+      /heartbeat’s own connection\): .*ECONNREFUSED.* options that are functions can’t be used; left out: extra\.stream/,
+    );
+    const left = await database.query(
+      `select from pg_stat_activity where datname = current_database() and application_name like 'nestjs%'`,
+    );
     expect(left).toEqual([]);
   });
 });

@@ -30,10 +30,19 @@ describe('G13 closing is bounded', () => {
   it('when the database falls silent at the worst moment: all passes under way, and all jobs missed', async () => {
     await startApp(database, { providers: [ManyJobs] }, { enabled: false });
     await closeApps();
-    await database.query(`update job_schedule set decided_until = now() - interval '1 h', effective_from = now() - interval '1 h'`);
-    const scheduler = DistributedSchedulerModule.forRoot({ connection: wire.url, logging: false, shutdownTimeout: '500ms' });
+    await database.query(
+      `update job_schedule set decided_until = now() - interval '1 h', effective_from = now() - interval '1 h'`,
+    );
+    const scheduler = DistributedSchedulerModule.forRoot({
+      connection: wire.url,
+      logging: false,
+      shutdownTimeout: '500ms',
+    });
     const app = await startModules({ imports: [scheduler], providers: [ManyJobs] }, (app) => {
-      app.get(SchedulerEvents).of('scheduler.started').subscribe(() => wire.silence());
+      app
+        .get(SchedulerEvents)
+        .of('scheduler.started')
+        .subscribe(() => wire.silence());
     });
     // The passes begin, and wait for answers.
     await new Promise((resolve) => setTimeout(resolve, 50));
@@ -60,7 +69,12 @@ describe('closing while the duties start leaves nothing running', () => {
     let reached = () => {};
     const standing = new Promise<void>((resolve) => (reached = resolve));
     let close = async () => {};
-    const scheduler = DistributedSchedulerModule.forRoot({ connection: database.url, migrate: true, logging: false, shutdownTimeout });
+    const scheduler = DistributedSchedulerModule.forRoot({
+      connection: database.url,
+      migrate: true,
+      logging: false,
+      shutdownTimeout,
+    });
     const started = startModules({ imports: [scheduler], providers: [ManyJobs] }, (app) => {
       const partitions = app.get(PartitionsService, { strict: false });
       const makeAhead = partitions.makeAhead.bind(partitions);
@@ -76,7 +90,10 @@ describe('closing while the duties start leaves nothing running', () => {
     return { close, goOn, started };
   }
 
-  const left = () => database.query(`select application_name from pg_stat_activity where datname = current_database() and application_name like 'nestjs%'`);
+  const left = () =>
+    database.query(
+      `select application_name from pg_stat_activity where datname = current_database() and application_name like 'nestjs%'`,
+    );
 
   it('when the start ends in time', async () => {
     const { close, goOn, started } = await starting('10s');

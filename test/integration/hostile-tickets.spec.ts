@@ -1,7 +1,16 @@
 import { Injectable, Module } from '@nestjs/common';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Queue } from 'bullmq';
-import { DistributedCron, DistributedCronPage, FanOutService, PAGE_QUEUE, SchedulerEvents, SchedulerService, type PageQueue, type PageTicket } from '../../lib/index.js';
+import {
+  DistributedCron,
+  DistributedCronPage,
+  FanOutService,
+  PAGE_QUEUE,
+  SchedulerEvents,
+  SchedulerService,
+  type PageQueue,
+  type PageTicket,
+} from '../../lib/index.js';
 import { BullMqPageQueue } from '../../lib/bullmq/index.js';
 import { PageQueues } from '../../lib/fan-out/page-queues.js';
 import { InMemoryPageQueue } from '../../lib/testing/index.js';
@@ -63,7 +72,10 @@ const HOSTILE: [string, unknown][] = [
   ['a page with a NUL', { jobName: 'statements', fireTime: AT, page: 'a\u0000', ticket: 0 }],
   ['a page without end', { jobName: 'statements', fireTime: AT, page: 'x'.repeat(100_000), ticket: 0 }],
   ['a fire time that is SQL', { jobName: 'statements', fireTime: DROP, page: 'a', ticket: 0 }],
-  ['a fire time that PostgreSQL can’t read', { jobName: 'statements', fireTime: '+275760-09-13T00:00:00.000Z', page: 'a', ticket: 0 }],
+  [
+    'a fire time that PostgreSQL can’t read',
+    { jobName: 'statements', fireTime: '+275760-09-13T00:00:00.000Z', page: 'a', ticket: 0 },
+  ],
   ['a fire time that is a number', { jobName: 'statements', fireTime: 0, page: 'a', ticket: 0 }],
   ['another job', { jobName: 'other', fireTime: AT, page: 'a', ticket: 0 }],
   ['a job that is SQL', { jobName: `statements'; drop table canary; --`, fireTime: AT, page: 'a', ticket: 0 }],
@@ -74,13 +86,18 @@ const HARMLESS = { jobName: 'statements', fireTime: AT, page: `a' or '1' = '1'; 
 
 const ticketOf = (payload: unknown): PageTicket => {
   const { fireTime } = Object(payload) as { fireTime?: unknown };
-  return (typeof fireTime === 'string' ? { ...(payload as object), fireTime: new Date(fireTime) } : payload) as PageTicket;
+  return (
+    typeof fireTime === 'string' ? { ...(payload as object), fireTime: new Date(fireTime) } : payload
+  ) as PageTicket;
 };
 
 async function start() {
   const app = await startApp(database, { imports: [QueueModule], providers: [Statements] }, { pollInterval: '100ms' });
   const refused: string[] = [];
-  app.get(SchedulerEvents).of('loop.failed').subscribe(({ loop, error }) => void (loop === 'page queue' && refused.push(error.message)));
+  app
+    .get(SchedulerEvents)
+    .of('loop.failed')
+    .subscribe(({ loop, error }) => void (loop === 'page queue' && refused.push(error.message)));
   return { app, refused };
 }
 
@@ -101,7 +118,14 @@ describe('who can write to the page queue', () => {
     await until(() => expect(hand.isWorked).toBe(true));
     for (const [what, payload] of HOSTILE) {
       await hand.deliver(ticketOf(payload));
-      expect([what, refused.splice(0)]).toEqual([what, [expect.stringContaining('The page queue of job "statements" has delivered what is no ticket of it, and it was dropped')]]);
+      expect([what, refused.splice(0)]).toEqual([
+        what,
+        [
+          expect.stringContaining(
+            'The page queue of job "statements" has delivered what is no ticket of it, and it was dropped',
+          ),
+        ],
+      ]);
     }
     await hand.deliver(ticketOf(HARMLESS));
     expect(refused).toEqual([]);
@@ -113,7 +137,8 @@ describe('who can write to the page queue', () => {
     const memory = new InMemoryPageQueue();
     queue = memory;
     const { app, refused } = await start();
-    for (const [what, payload] of HOSTILE) await memory.enqueue('statements', [{ id: what, ...Object(ticketOf(payload)) } as PageTicket]);
+    for (const [what, payload] of HOSTILE)
+      await memory.enqueue('statements', [{ id: what, ...Object(ticketOf(payload)) } as PageTicket]);
     await until(() => expect(refused).toHaveLength(HOSTILE.length));
     await expectAsEver(app);
     expect(refused).toHaveLength(HOSTILE.length);
@@ -126,22 +151,37 @@ describe('who can write to the page queue', () => {
   it.each<[string, () => ConstructorParameters<typeof BullMqPageQueue>[0], boolean]>([
     ['PostgreSQL', () => ({}), true],
     ['Redis', () => ({ redis: redis.server!.url }), hasRedisServer],
-  ])('keeps nobody from the pages of BullMQ on %s, and nothing of it is delivered again', async (_where, options, isThere) => {
-    if (!isThere) return;
-    const bull = new BullMqPageQueue(options());
-    queue = bull;
-    const { app, refused } = await start();
-    await app.get(PageQueues).open();
-    // Whoever can write to the queue, as the queue's own.
-    const { queueOf } = bull as unknown as { queueOf(jobName: string): Queue };
-    const raw = queueOf.call(bull, 'statements');
-    for (const [what, payload] of [...HOSTILE, ['harmless', HARMLESS] as const]) {
-      // PostgreSQL keeps no NUL in JSON.
-      if (what !== 'a page with a NUL') await raw.add(what, payload, { attempts: 1_000_000, backoff: { type: 'fixed', delay: 10 }, removeOnComplete: true });
-    }
-    await until(() => expect(refused).toHaveLength(HOSTILE.length - 1));
-    await until(async () => expect(await raw.getJobCounts('waiting', 'active', 'delayed', 'failed')).toEqual({ waiting: 0, active: 0, delayed: 0, failed: 0 }));
-    await expectAsEver(app);
-    expect(refused).toHaveLength(HOSTILE.length - 1);
-  });
+  ])(
+    'keeps nobody from the pages of BullMQ on %s, and nothing of it is delivered again',
+    async (_where, options, isThere) => {
+      if (!isThere) return;
+      const bull = new BullMqPageQueue(options());
+      queue = bull;
+      const { app, refused } = await start();
+      await app.get(PageQueues).open();
+      // Whoever can write to the queue, as the queue's own.
+      const { queueOf } = bull as unknown as { queueOf(jobName: string): Queue };
+      const raw = queueOf.call(bull, 'statements');
+      for (const [what, payload] of [...HOSTILE, ['harmless', HARMLESS] as const]) {
+        // PostgreSQL keeps no NUL in JSON.
+        if (what !== 'a page with a NUL')
+          await raw.add(what, payload, {
+            attempts: 1_000_000,
+            backoff: { type: 'fixed', delay: 10 },
+            removeOnComplete: true,
+          });
+      }
+      await until(() => expect(refused).toHaveLength(HOSTILE.length - 1));
+      await until(async () =>
+        expect(await raw.getJobCounts('waiting', 'active', 'delayed', 'failed')).toEqual({
+          waiting: 0,
+          active: 0,
+          delayed: 0,
+          failed: 0,
+        }),
+      );
+      await expectAsEver(app);
+      expect(refused).toHaveLength(HOSTILE.length - 1);
+    },
+  );
 });

@@ -43,7 +43,10 @@ describe('a claim that is carried out, and whose answer never comes', () => {
     expect(attempt).toBe(1);
 
     await nextEvent(app, 'run.completed', (event) => event.fireTime.getTime() === fireTime.getTime());
-    const [row] = await database.query('select status, attempt, releases, claimed_by from job_runs where fire_time = $1', [fireTime]);
+    const [row] = await database.query(
+      'select status, attempt, releases, claimed_by from job_runs where fire_time = $1',
+      [fireTime],
+    );
     expect(row).toEqual({ status: 'done', attempt: 2, releases: 1, claimed_by: app.get<string>(INSTANCE_ID) });
     expect(attempts.filter(([at]) => at === fireTime.getTime())).toEqual([[fireTime.getTime(), 2]]);
   }, 30_000);

@@ -32,12 +32,20 @@ async function app(options: DistributedCronOptions, enabled = true) {
 /** The job was there, and nobody ran it for so long. */
 async function nobodyRan(options: DistributedCronOptions, interval: string): Promise<void> {
   await (await app(options, false)).close();
-  await database.query(`update job_schedule set effective_from = now() - $1::interval, decided_until = date_trunc('second', now() - $1::interval)`, [interval]);
+  await database.query(
+    `update job_schedule set effective_from = now() - $1::interval, decided_until = date_trunc('second', now() - $1::interval)`,
+    [interval],
+  );
 }
 
 const caughtUp = () => ran.filter(({ trigger }) => trigger === 'catch-up').map(({ fireTime }) => fireTime);
 const live = () => ran.filter(({ trigger }) => trigger === 'schedule').map(({ fireTime }) => fireTime.getTime());
-const gap = async () => (await database.query<{ reason: string; many: number }>(`select reason, gap_count as many from job_runs where gap_from is not null order by fire_time`)).map(({ reason, many }) => ({ reason, many }));
+const gap = async () =>
+  (
+    await database.query<{ reason: string; many: number }>(
+      `select reason, gap_count as many from job_runs where gap_from is not null order by fire_time`,
+    )
+  ).map(({ reason, many }) => ({ reason, many }));
 
 /** Live ones come second by second, without a hole. */
 async function goesOnOnTime(): Promise<void> {
@@ -63,18 +71,28 @@ describe('B19 a job of every second that nobody ran for thirty days', () => {
     await eventually('twenty', async () => caughtUp().length >= 20, { seen: async () => caughtUp().length });
     await goesOnOnTime();
     expect(caughtUp()).toHaveLength(20);
-    expect(caughtUp().map(Number)).toEqual(caughtUp().map(Number).sort((a, b) => a - b));
-    expect((await gap()).map(({ many }) => many).reduce((sum, many) => sum + many, 0)).toBeGreaterThan(30 * 86_400 - 200);
+    expect(caughtUp().map(Number)).toEqual(
+      caughtUp()
+        .map(Number)
+        .sort((a, b) => a - b),
+    );
+    expect((await gap()).map(({ many }) => many).reduce((sum, many) => sum + many, 0)).toBeGreaterThan(
+      30 * 86_400 - 200,
+    );
   });
 
   it('has nothing caught up of five minutes in which it was paused', async () => {
     const asking = await app({ missed: 'all', maxCatchUp: 1_000 }, false);
     await asking.get(Pauses).pause('job', OPS);
-    await database.query(`update job_schedule set effective_from = now() - interval '10 minutes', paused_at = now() - interval '5 minutes', decided_until = date_trunc('second', now() - interval '5 minutes')`);
+    await database.query(
+      `update job_schedule set effective_from = now() - interval '10 minutes', paused_at = now() - interval '5 minutes', decided_until = date_trunc('second', now() - interval '5 minutes')`,
+    );
     await asking.get(Pauses).resume('job', OPS);
     await app({ missed: 'all', maxCatchUp: 1_000 });
     await goesOnOnTime();
-    const paused = await database.query<{ many: string }>(`select sum(coalesce(gap_count, 1)) as many from job_runs where status = 'skipped' and reason = 'paused'`);
+    const paused = await database.query<{ many: string }>(
+      `select sum(coalesce(gap_count, 1)) as many from job_runs where status = 'skipped' and reason = 'paused'`,
+    );
     expect(Number(paused[0]!.many)).toBeGreaterThanOrEqual(299);
     // Its seconds after the pause may have been caught up; none of the pause is.
     const during = await database.query(

@@ -22,7 +22,8 @@ function version(expression: string) {
   return Job;
 }
 
-const start = (expression: string, enabled: boolean) => startApp(database, { providers: [version(expression)] }, { enabled });
+const start = (expression: string, enabled: boolean) =>
+  startApp(database, { providers: [version(expression)] }, { enabled });
 const stored = () => database.query('select cron, decided_until from job_schedule');
 
 describe('an instance that is not enabled', () => {

@@ -21,7 +21,12 @@ afterEach(async () => {
 });
 
 const throughWire = () => ({ ...database, url: wire.url });
-const oneRow = async (status: string) => (await database.query<Record<string, unknown>>('select * from job_runs where status = $1 order by fire_time', [status]))[0];
+const oneRow = async (status: string) =>
+  (
+    await database.query<Record<string, unknown>>('select * from job_runs where status = $1 order by fire_time', [
+      status,
+    ])
+  )[0];
 
 describe('G12 outages pass', () => {
   it('a heartbeat whose connection hangs without a word gets a new one in time, and the run keeps its lease', async () => {
@@ -75,8 +80,16 @@ describe('G12 outages pass', () => {
     await nextEvent(app, 'run.completed', (event) => event.jobName === 'held' && event.attempt === 2);
     expect(await oneRow('done')).toMatchObject({ job_name: expect.any(String) });
     // Every second of the outage has its run: late, not lost.
-    await nextEvent(app, 'run.completed', (event) => event.jobName === 'other' && event.fireTime.getTime() > Date.now() - 1_500);
-    const fireTimes = (await database.query<{ fire_time: Date }>(`select fire_time from job_runs where job_name = 'other' and status = 'done' order by fire_time`)).map(({ fire_time }) => fire_time.getTime());
+    await nextEvent(
+      app,
+      'run.completed',
+      (event) => event.jobName === 'other' && event.fireTime.getTime() > Date.now() - 1_500,
+    );
+    const fireTimes = (
+      await database.query<{ fire_time: Date }>(
+        `select fire_time from job_runs where job_name = 'other' and status = 'done' order by fire_time`,
+      )
+    ).map(({ fire_time }) => fire_time.getTime());
     const seconds = (fireTimes.at(-1)! - fireTimes[0]!) / 1_000 + 1;
     expect(fireTimes).toHaveLength(seconds);
     expect(events.filter(({ type }) => type === 'loop.failed').length).toBeGreaterThan(0);

@@ -48,7 +48,8 @@ async function anotherCancels(url: string) {
 }
 
 /** The last statements of connections that listened and did nothing since. */
-const listening = () => database.query(`select from pg_stat_activity where datname = current_database() and query ilike 'listen%'`);
+const listening = () =>
+  database.query(`select from pg_stat_activity where datname = current_database() and query ilike 'listen%'`);
 
 describe('an instance', () => {
   const idle = async () => {
@@ -79,6 +80,10 @@ describeWithPgBouncer('behind PgBouncer in transaction mode', () => {
     pooler = await PgBouncer.to(database.url);
     await anotherCancels(pooler.url);
     expect(await listening()).toEqual([]);
-    expect(await database.query(`select from pg_stat_activity where datname = current_database() and application_name like 'nestjs%'`)).not.toEqual([]);
+    expect(
+      await database.query(
+        `select from pg_stat_activity where datname = current_database() and application_name like 'nestjs%'`,
+      ),
+    ).not.toEqual([]);
   });
 });

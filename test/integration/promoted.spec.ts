@@ -22,16 +22,25 @@ afterEach(async () => {
   await database.drop();
 });
 
-/** A standby takes over that had not been sent the last of what was committed: nobody tells, but that connections break. */
+/**
+ * A standby takes over that had not been sent the last of what was committed: nobody tells, but that connections break.
+ */
 async function promoteWithout(lost: () => Promise<unknown>): Promise<void> {
   wire.cut();
-  await database.query(`select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`);
+  await database.query(
+    `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`,
+  );
   await lost();
   wire.mend();
 }
 
 const rowOf = async (jobName: string, fireTime: Date) =>
-  (await database.query<{ status: string; created_at: Date }>('select status, created_at from job_runs where job_name = $1 and fire_time = $2', [jobName, fireTime]))[0];
+  (
+    await database.query<{ status: string; created_at: Date }>(
+      'select status, created_at from job_runs where job_name = $1 and fire_time = $2',
+      [jobName, fireTime],
+    )
+  )[0];
 
 describe('a standby that was promoted without the last rows', () => {
   it('decides what has lost its row again: it runs as what is late, and nothing else runs twice', async () => {
@@ -49,16 +58,26 @@ describe('a standby that was promoted without the last rows', () => {
     const [first, second] = [await nextRun(app, 'job'), await nextRun(app, 'job')];
     const vanished: number[] = [];
     await promoteWithout(async () => {
-      const rows = await database.query<{ fire_time: Date }>('delete from job_runs where fire_time >= $1 returning fire_time', [first.fireTime]);
+      const rows = await database.query<{ fire_time: Date }>(
+        'delete from job_runs where fire_time >= $1 returning fire_time',
+        [first.fireTime],
+      );
       vanished.push(...rows.map(({ fire_time }) => fire_time.getTime()).sort());
     });
     expect(vanished).toEqual(expect.arrayContaining([first.fireTime.getTime(), second.fireTime.getTime()]));
-    await eventually('both are done again', async () => (await rowOf('job', first.fireTime))?.status === 'done' && (await rowOf('job', second.fireTime))?.status === 'done');
+    await eventually(
+      'both are done again',
+      async () =>
+        (await rowOf('job', first.fireTime))?.status === 'done' &&
+        (await rowOf('job', second.fireTime))?.status === 'done',
+    );
     await nextRun(app, 'job');
     const twice = calls.filter((fireTime, index) => calls.indexOf(fireTime) !== index);
     expect(twice.every((fireTime) => vanished.includes(fireTime))).toBe(true);
     expect(calls.filter((fireTime) => fireTime === kept.fireTime.getTime())).toHaveLength(1);
-    expect(heard.filter(({ type }) => type === 'job.rewound')).toMatchObject([{ jobName: 'job', from: first.fireTime }]);
+    expect(heard.filter(({ type }) => type === 'job.rewound')).toMatchObject([
+      { jobName: 'job', from: first.fireTime },
+    ]);
   });
 
   it('has a run aborted that has lost its row, and run again, on the same instance, too', async () => {
@@ -76,7 +95,11 @@ describe('a standby that was promoted without the last rows', () => {
     const app = await startApp({ ...database, url: wire.url }, { providers: [Jobs] });
     const { fireTime } = await nextEvent(app, 'run.claimed');
     await nextEvent(app, 'lease.lost');
-    await nextEvent(app, 'run.completed', (event) => event.fireTime.getTime() === fireTime.getTime() && event.attempt === 1);
+    await nextEvent(
+      app,
+      'run.completed',
+      (event) => event.fireTime.getTime() === fireTime.getTime() && event.attempt === 1,
+    );
     expect(reasons[0]).toBeInstanceOf(LeaseLostError);
   });
 

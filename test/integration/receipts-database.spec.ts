@@ -16,7 +16,9 @@ afterEach(async () => {
 
 describe('a receipt', () => {
   it('does not care for a stricter default isolation: a lease that was renewed meanwhile is still ours', async () => {
-    const [{ name }] = (await database.query<{ name: string }>('select current_database() as name')) as [{ name: string }];
+    const [{ name }] = (await database.query<{ name: string }>('select current_database() as name')) as [
+      { name: string },
+    ];
     await database.query(`alter database ${name} set default_transaction_isolation = 'repeatable read'`);
     @Injectable()
     class Job {
@@ -25,7 +27,9 @@ describe('a receipt', () => {
       @DistributedCron('0 * * * *', { name: 'strict' })
       async run(run: CronRun) {
         await this.receipts.once('1', () =>
-          database.query(`update job_runs set lease_until = lease_until + interval '1 second' where fire_time = $1`, [run.fireTime]),
+          database.query(`update job_runs set lease_until = lease_until + interval '1 second' where fire_time = $1`, [
+            run.fireTime,
+          ]),
         );
       }
     }
@@ -49,7 +53,10 @@ describe('a receipt', () => {
       }
     }
     const app = await startApp(database, { providers: [Job] }, { enabled: false });
-    expect(await runJob(app, 'bills')).toMatchObject({ type: 'run.failed', error: { message: expect.stringContaining('no partition of relation "bills"') } });
+    expect(await runJob(app, 'bills')).toMatchObject({
+      type: 'run.failed',
+      error: { message: expect.stringContaining('no partition of relation "bills"') },
+    });
     expect(tries).toBe(1);
   });
 });

@@ -1,7 +1,16 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { EntityManager } from 'typeorm';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { AfterRunError, InvalidOptionsError, OutsideRunError, ReceiptService, SchedulerEvents, UnknownRunError, type CronRun, type EventOf } from '../../lib/index.js';
+import {
+  AfterRunError,
+  InvalidOptionsError,
+  OutsideRunError,
+  ReceiptService,
+  SchedulerEvents,
+  UnknownRunError,
+  type CronRun,
+  type EventOf,
+} from '../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { closeApps } from './support/apps.js';
 import { withEnvironment } from './support/environment.js';
@@ -20,7 +29,8 @@ const write = (what: string) => async (manager: EntityManager) => {
   await manager.query('insert into effects values ($1)', [what]);
   return what;
 };
-const written = async () => (await database.query<{ what: string }>('select what from effects order by what')).map(({ what }) => what);
+const written = async () =>
+  (await database.query<{ what: string }>('select what from effects order by what')).map(({ what }) => what);
 
 /** Runs what is given to it as a listener that was set up before every run. */
 const outOfContext = AsyncLocalStorage.snapshot() as <Result>(work: () => Result) => Result;
@@ -30,7 +40,10 @@ describe('a receipt that is given its run', () => {
     await inRun(database, async ({ receipts, run }) => {
       await outOfContext(() => expect(receipts.once('a', write('a'))).rejects.toThrow(OutsideRunError));
       await outOfContext(() => receipts.once('a', write('a'), { run }));
-      expect(await receipts.onceEach(['a', 'b'], (what, manager) => write(what)(manager), { run })).toMatchObject({ applied: 1, skipped: 1 });
+      expect(await receipts.onceEach(['a', 'b'], (what, manager) => write(what)(manager), { run })).toMatchObject({
+        applied: 1,
+        skipped: 1,
+      });
       const left: string[] = [];
       for await (const one of receipts.pending(['b', 'c'], { run })) left.push(one);
       expect(left).toEqual(['c']);
@@ -57,7 +70,9 @@ describe('a receipt that is given its run', () => {
     await ended;
     await expect(service.once('b', write('b'), { run: given })).rejects.toThrow(AfterRunError);
     const { jobName, fireTime } = given;
-    await expect(service.once('b', write('b'), { run: { jobName, fireTime } as CronRun })).rejects.toThrow(/onceForOccurrence/);
+    await expect(service.once('b', write('b'), { run: { jobName, fireTime } as CronRun })).rejects.toThrow(
+      /onceForOccurrence/,
+    );
     expect(await written()).toEqual(['a']);
   });
 });
@@ -73,22 +88,39 @@ describe('ReceiptService.onceForOccurrence', () => {
     const { jobName, fireTime } = run;
     const occurrence = { jobName, fireTime };
     expect(await service.onceForOccurrence(occurrence, 'a', write('a'))).toEqual({ applied: false, result: 'a' });
-    const both = await Promise.all(['b', 'b'].map((entity) => service.onceForOccurrence(occurrence, entity, write(entity))));
+    const both = await Promise.all(
+      ['b', 'b'].map((entity) => service.onceForOccurrence(occurrence, entity, write(entity))),
+    );
     expect(both.filter(({ applied }) => applied)).toHaveLength(1);
     expect(both).toContainEqual({ applied: false, result: 'b' });
-    const swallowed = service.onceForOccurrence(occurrence, 'c', async (manager) => void (await manager.query('no sql').catch(() => {})));
+    const swallowed = service.onceForOccurrence(
+      occurrence,
+      'c',
+      async (manager) => void (await manager.query('no sql').catch(() => {})),
+    );
     await expect(swallowed).rejects.toThrow(/aborted/);
     expect(await written()).toEqual(['a', 'b']);
-    expect(await database.query('select entity, attempt from receipts where job_name = $1 order by entity', [jobName])).toEqual([{ entity: 'a', attempt: 1 }, { entity: 'b', attempt: 1 }]);
+    expect(
+      await database.query('select entity, attempt from receipts where job_name = $1 order by entity', [jobName]),
+    ).toEqual([
+      { entity: 'a', attempt: 1 },
+      { entity: 'b', attempt: 1 },
+    ]);
   });
 
   it('refuses an occurrence that there is not: its receipt would be nobody’s', async () => {
     await inRun(database, async ({ receipts, run: { jobName, fireTime } }) => {
       const at = (offset: number) => ({ jobName, fireTime: new Date(fireTime.getTime() + offset) });
       await expect(receipts.onceForOccurrence(at(1), 'a', write('a'))).rejects.toThrow(UnknownRunError);
-      await expect(receipts.onceForOccurrence({ jobName: 'none', fireTime }, 'a', write('a'))).rejects.toThrow(UnknownRunError);
-      await expect(receipts.onceForOccurrence({ jobName, fireTime: 'yesterday' as unknown as Date }, 'a', write('a'))).rejects.toThrow(InvalidOptionsError);
-      await expect(receipts.onceForOccurrence(undefined as never, 'a', write('a'))).rejects.toThrow(InvalidOptionsError);
+      await expect(receipts.onceForOccurrence({ jobName: 'none', fireTime }, 'a', write('a'))).rejects.toThrow(
+        UnknownRunError,
+      );
+      await expect(
+        receipts.onceForOccurrence({ jobName, fireTime: 'yesterday' as unknown as Date }, 'a', write('a')),
+      ).rejects.toThrow(InvalidOptionsError);
+      await expect(receipts.onceForOccurrence(undefined as never, 'a', write('a'))).rejects.toThrow(
+        InvalidOptionsError,
+      );
     });
     expect(await written()).toEqual([]);
   });
@@ -99,7 +131,10 @@ describe('an effect that bypasses its manager', () => {
     withEnvironment({ NODE_ENV }, () =>
       inRun(database, async ({ receipts, app, run }) => {
         const told: EventOf<'receipt.bypassed'>[] = [];
-        app.get(SchedulerEvents).of('receipt.bypassed').subscribe((event) => told.push(event));
+        app
+          .get(SchedulerEvents)
+          .of('receipt.bypassed')
+          .subscribe((event) => told.push(event));
         const elsewhere = () => database.query(`insert into effects values ('elsewhere')`);
         for (const entity of ['a', 'b']) await receipts.once(entity, elsewhere);
         await receipts.onceEach(['c', 'd'], elsewhere, { effect: 'mail' });

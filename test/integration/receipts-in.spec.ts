@@ -1,6 +1,12 @@
 import { DataSource, type EntityManager } from 'typeorm';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { InvalidOptionsError, LeaseLostError, NestedReceiptError, ReceiptTransactionError, type CronRun } from '../../lib/index.js';
+import {
+  InvalidOptionsError,
+  LeaseLostError,
+  NestedReceiptError,
+  ReceiptTransactionError,
+  type CronRun,
+} from '../../lib/index.js';
 import { ReaperStore } from '../../lib/runs/reaper.store.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { blocked } from '../support/gate.js';
@@ -21,13 +27,16 @@ afterAll(async () => {
   await database.drop();
 });
 
-const source = (url: string, more: object = {}) => new DataSource({ type: 'postgres', url, poolSize: 3, poolErrorHandler: () => {}, ...more });
+const source = (url: string, more: object = {}) =>
+  new DataSource({ type: 'postgres', url, poolSize: 3, poolErrorHandler: () => {}, ...more });
 const write = (what: string) => async (manager: EntityManager) => {
   await manager.query('insert into effects values ($1)', [what]);
   return what;
 };
-const written = async () => (await database.query<{ what: string }>('select what from effects order by what')).map(({ what }) => what);
-const receiptsOf = ({ jobName }: CronRun) => database.query('select entity, effect, attempt, result from receipts where job_name = $1 order by entity', [jobName]);
+const written = async () =>
+  (await database.query<{ what: string }>('select what from effects order by what')).map(({ what }) => what);
+const receiptsOf = ({ jobName }: CronRun) =>
+  database.query('select entity, effect, attempt, result from receipts where job_name = $1 order by entity', [jobName]);
 const failing = (name: string) => async (manager: EntityManager) => {
   await write(name)(manager);
   throw new Error(name);
@@ -84,7 +93,10 @@ describe('a receipt on the application’s data source', () => {
         await both;
         await manager.query('update accounts set sum = sum + 1 where id = $1', [to]);
       };
-      await Promise.all([receipts.once('1 to 2', move(1, 2), { in: mine }), receipts.once('2 to 1', move(2, 1), { in: mine })]);
+      await Promise.all([
+        receipts.once('1 to 2', move(1, 2), { in: mine }),
+        receipts.once('2 to 1', move(2, 1), { in: mine }),
+      ]);
       expect(tries).toBe(3);
     });
     expect(await database.query('select sum from accounts')).toEqual([{ sum: 2 }, { sum: 2 }]);
@@ -104,8 +116,14 @@ describe('a receipt in a transaction of the application’s', () => {
         throw new Error('mine');
       });
       await expect(undone).rejects.toThrow('mine');
-      expect(await mine.transaction((manager) => receipts.once('a', write('again'), { in: manager }))).toEqual({ applied: false, result: 'a' });
-      expect(await mine.transaction((manager) => receipts.once('b', write('b'), { in: manager }))).toEqual({ applied: true, result: 'b' });
+      expect(await mine.transaction((manager) => receipts.once('a', write('again'), { in: manager }))).toEqual({
+        applied: false,
+        result: 'a',
+      });
+      expect(await mine.transaction((manager) => receipts.once('b', write('b'), { in: manager }))).toEqual({
+        applied: true,
+        result: 'b',
+      });
       expect(await written()).toEqual(['a', 'b', 'before']);
       expect(await receiptsOf(run)).toMatchObject([{ entity: 'a' }, { entity: 'b' }]);
     });
@@ -115,7 +133,9 @@ describe('a receipt in a transaction of the application’s', () => {
     await inRun(database, async ({ receipts, run }) => {
       await mine.transaction(async (manager) => {
         await receipts.once('a', failing('half'), { in: manager }).catch(() => {});
-        const together = ['b', 'c', 'd'].map((name) => receipts.once(name, name === 'c' ? failing(name) : write(name), { in: manager }));
+        const together = ['b', 'c', 'd'].map((name) =>
+          receipts.once(name, name === 'c' ? failing(name) : write(name), { in: manager }),
+        );
         await Promise.allSettled(together);
         await write('mine')(manager);
       });
@@ -142,7 +162,8 @@ describe('a receipt in a transaction of the application’s', () => {
 
   it('keeps the run from being reaped until the application commits', async () => {
     await inRun(database, async ({ receipts, run }) => {
-      const reapable = () => database.query('select from job_runs where job_name = $1 for update skip locked', [run.jobName]);
+      const reapable = () =>
+        database.query('select from job_runs where job_name = $1 for update skip locked', [run.jobName]);
       await mine.transaction(async (manager) => {
         await receipts.once('a', write('a'), { in: manager });
         expect(await reapable()).toEqual([]);
@@ -154,13 +175,19 @@ describe('a receipt in a transaction of the application’s', () => {
   it('is refused when the run is another’s, and nothing of it is left to commit', async () => {
     await inRun(database, async ({ receipts, run }) => {
       await mine.transaction(async (manager) => {
-        const late = receipts.once('a', async (inner) => {
-          await write('a')(inner);
-          await database.query('update job_runs set attempt = 2 where job_name = $1', [run.jobName]);
-        }, { in: manager });
+        const late = receipts.once(
+          'a',
+          async (inner) => {
+            await write('a')(inner);
+            await database.query('update job_runs set attempt = 2 where job_name = $1', [run.jobName]);
+          },
+          { in: manager },
+        );
         await expect(late).rejects.toThrow(LeaseLostError);
       });
-      await expect(mine.transaction((manager) => receipts.once('b', write('b'), { in: manager }))).rejects.toThrow(LeaseLostError);
+      await expect(mine.transaction((manager) => receipts.once('b', write('b'), { in: manager }))).rejects.toThrow(
+        LeaseLostError,
+      );
       expect(await written()).toEqual([]);
       expect(await receiptsOf(run)).toEqual([]);
     });
@@ -169,14 +196,22 @@ describe('a receipt in a transaction of the application’s', () => {
   describe.each(['REPEATABLE READ', 'SERIALIZABLE'] as const)('that is %s', (level) => {
     it('goes by the lease as it is now, not as its snapshot shows it', async () => {
       await inRun(database, async ({ receipts, run }) => {
-        await database.query(`update job_runs set lease_until = clock_timestamp() + interval '1 second' where job_name = $1`, [run.jobName]);
+        await database.query(
+          `update job_runs set lease_until = clock_timestamp() + interval '1 second' where job_name = $1`,
+          [run.jobName],
+        );
         await mine.transaction(level, async (manager) => {
           await manager.query('select from job_runs');
-          await database.query(`update job_runs set lease_until = clock_timestamp() + interval '1 minute' where job_name = $1`, [run.jobName]);
+          await database.query(
+            `update job_runs set lease_until = clock_timestamp() + interval '1 minute' where job_name = $1`,
+            [run.jobName],
+          );
           await manager.query('select pg_sleep(1.1)');
           expect(await receipts.once('a', write('a'), { in: manager })).toEqual({ applied: true, result: 'a' });
           expect(await receipts.once('a', write('a'), { in: manager })).toEqual({ applied: false, result: 'a' });
-          expect(await database.query('select from job_runs where job_name = $1 for update skip locked', [run.jobName])).toEqual([]);
+          expect(
+            await database.query('select from job_runs where job_name = $1 for update skip locked', [run.jobName]),
+          ).toEqual([]);
         });
         expect(await written()).toEqual(['a']);
       });
@@ -214,7 +249,10 @@ describe('a receipt inside another’s effect', () => {
     await inRun(database, async ({ receipts, run }) => {
       await receipts.once('outer', async (manager) => {
         await write('outer')(manager);
-        expect(await receipts.once('inner', write('inner'), { in: manager })).toEqual({ applied: true, result: 'inner' });
+        expect(await receipts.once('inner', write('inner'), { in: manager })).toEqual({
+          applied: true,
+          result: 'inner',
+        });
         await receipts.once('bad', failing('bad'), { in: manager }).catch(() => {});
       });
       const undone = receipts.once('other', async (manager) => {
@@ -232,8 +270,12 @@ describe('a receipt inside another’s effect', () => {
       await receipts.once('outer', async (manager) => {
         await expect(receipts.once('inner', write('x'))).rejects.toThrow(NestedReceiptError);
         await expect(receipts.once('inner', write('x'), { in: mine })).rejects.toThrow(NestedReceiptError);
-        await expect(mine.transaction((other) => receipts.once('inner', write('x'), { in: other }))).rejects.toThrow(NestedReceiptError);
-        await expect(receipts.once('outer', write('x'), { in: manager })).rejects.toThrow(/once\("outer"\).*once\("outer"\)/);
+        await expect(mine.transaction((other) => receipts.once('inner', write('x'), { in: other }))).rejects.toThrow(
+          NestedReceiptError,
+        );
+        await expect(receipts.once('outer', write('x'), { in: manager })).rejects.toThrow(
+          /once\("outer"\).*once\("outer"\)/,
+        );
         await expect(receipts.onceEach(['x'], () => {})).rejects.toThrow(/onceEach was called inside/);
         await expect(receipts.pending(['x']).next()).rejects.toThrow(/pending was called inside/);
       });
@@ -248,7 +290,11 @@ describe('what is no place for a receipt', () => {
     const elsewhere = await source(other.url).initialize();
     try {
       await inRun(database, async ({ receipts, run }) => {
-        const refused = (where: unknown) => receipts.once('a', write('a'), { in: where as DataSource }).then(() => 'accepted', (error: unknown) => error);
+        const refused = (where: unknown) =>
+          receipts.once('a', write('a'), { in: where as DataSource }).then(
+            () => 'accepted',
+            (error: unknown) => error,
+          );
         const words = async (where: unknown) => {
           const error = await refused(where);
           expect(error).toBeInstanceOf(ReceiptTransactionError);
@@ -259,7 +305,9 @@ describe('what is no place for a receipt', () => {
         expect(await words(mine.manager)).toMatch(/without a transaction under way/);
         expect(await words(mine.createQueryRunner())).toMatch(/must be a DataSource or an EntityManager/);
         expect(await words('url')).toMatch(/must be a DataSource or an EntityManager/);
-        expect(await words({ isInitialized: true, createQueryRunner: () => {}, options: { type: 'sqlite' } })).toMatch(/of type "sqlite", not "postgres"/);
+        expect(await words({ isInitialized: true, createQueryRunner: () => {}, options: { type: 'sqlite' } })).toMatch(
+          /of type "sqlite", not "postgres"/,
+        );
         const inTheirs = elsewhere.transaction((manager) => receipts.once('a', write('a'), { in: manager }));
         await expect(inTheirs).rejects.toThrow(/is not the database/);
         await expect(receipts.once('a', write('a'), { efect: 'b' } as object)).rejects.toThrow(InvalidOptionsError);
@@ -287,47 +335,67 @@ describe('what is no place for a receipt', () => {
     const theirs = await source(applicationUrl).initialize();
     const own = { ...database, url: schedulerUrl };
     try {
-      await inRun(own, async ({ receipts, run, app }) => {
-        const once = () => receipts.once('a', write('a'), { in: theirs });
-        await expect(once()).rejects.toThrow(`comes as role "${role}", which may not write receipts: grant it usage on schema s`);
-        await database.query(`grant usage on schema s to ${role}`);
-        await database.query(`grant select, insert, update on s.receipts, s.job_runs to ${role}`);
-        // The receipts of pages hold their pages.
-        await expect(once()).rejects.toThrow('and "s"."job_pages"');
-        await database.query(`grant select, insert, update on s.job_pages to ${role}`);
-        await database.query('revoke execute on all functions in schema s from public');
-        await expect(once()).rejects.toThrow('execute on its functions');
-        await database.query(`grant execute on all functions in schema s to ${role}`);
-        await expect(once()).rejects.toThrow(/whose sessions the scheduler’s role may not end.*grant pg_signal_backend/);
-        await database.query(`grant pg_signal_backend to ${scheduler}`);
-        expect(await once()).toEqual({ applied: true, result: 'a' });
+      await inRun(
+        own,
+        async ({ receipts, run, app }) => {
+          const once = () => receipts.once('a', write('a'), { in: theirs });
+          await expect(once()).rejects.toThrow(
+            `comes as role "${role}", which may not write receipts: grant it usage on schema s`,
+          );
+          await database.query(`grant usage on schema s to ${role}`);
+          await database.query(`grant select, insert, update on s.receipts, s.job_runs to ${role}`);
+          // The receipts of pages hold their pages.
+          await expect(once()).rejects.toThrow('and "s"."job_pages"');
+          await database.query(`grant select, insert, update on s.job_pages to ${role}`);
+          await database.query('revoke execute on all functions in schema s from public');
+          await expect(once()).rejects.toThrow('execute on its functions');
+          await database.query(`grant execute on all functions in schema s to ${role}`);
+          await expect(once()).rejects.toThrow(
+            /whose sessions the scheduler’s role may not end.*grant pg_signal_backend/,
+          );
+          await database.query(`grant pg_signal_backend to ${scheduler}`);
+          expect(await once()).toEqual({ applied: true, result: 'a' });
 
-        // Two sessions hold the receipt's lock when the lease ends: the reaper ends the one it may, and leaves a superuser's alone.
-        let letGo!: () => void;
-        const held = new Promise<void>((resolve) => (letGo = resolve));
-        const hold = async (manager: EntityManager, lock: () => Promise<unknown>, locked: () => void) => {
-          await lock();
-          locked();
-          await held;
-          await manager.query('select 1');
-        };
-        const key = 's.receipt_lock_1($1, $2, $3, null)';
-        const frozen = (dataSource: DataSource, lock: (manager: EntityManager) => Promise<unknown>) => {
-          let outcome!: Promise<string>;
-          const locked = new Promise<void>((resolve) => {
-            outcome = dataSource.transaction((manager) => hold(manager, () => lock(manager), resolve)).then(() => 'committed', () => 'ended');
-          });
-          return locked.then(() => [outcome] as const);
-        };
-        const [application] = await frozen(theirs, (manager) => receipts.once('frozen', () => {}, { in: manager }));
-        const [superuser] = await frozen(mine, (manager) =>
-          manager.query(`select pg_advisory_xact_lock_shared(${key})`, [run.jobName, run.fireTime.toISOString(), '1']),
-        );
-        await database.query(`update s.job_runs set lease_until = clock_timestamp() where job_name = $1`, [run.jobName]);
-        await app.get(ReaperStore).reap([{ name: run.jobName, maxAttempts: 3, overlap: 'forbid' }], 10);
-        letGo();
-        expect(await Promise.all([application, superuser])).toEqual(['ended', 'committed']);
-      }, { schema: 's' });
+          // Two sessions hold the receipt's lock when the lease ends: the reaper ends the one it may, and leaves a
+          // superuser's alone.
+          let letGo!: () => void;
+          const held = new Promise<void>((resolve) => (letGo = resolve));
+          const hold = async (manager: EntityManager, lock: () => Promise<unknown>, locked: () => void) => {
+            await lock();
+            locked();
+            await held;
+            await manager.query('select 1');
+          };
+          const key = 's.receipt_lock_1($1, $2, $3, null)';
+          const frozen = (dataSource: DataSource, lock: (manager: EntityManager) => Promise<unknown>) => {
+            let outcome!: Promise<string>;
+            const locked = new Promise<void>((resolve) => {
+              outcome = dataSource
+                .transaction((manager) => hold(manager, () => lock(manager), resolve))
+                .then(
+                  () => 'committed',
+                  () => 'ended',
+                );
+            });
+            return locked.then(() => [outcome] as const);
+          };
+          const [application] = await frozen(theirs, (manager) => receipts.once('frozen', () => {}, { in: manager }));
+          const [superuser] = await frozen(mine, (manager) =>
+            manager.query(`select pg_advisory_xact_lock_shared(${key})`, [
+              run.jobName,
+              run.fireTime.toISOString(),
+              '1',
+            ]),
+          );
+          await database.query(`update s.job_runs set lease_until = clock_timestamp() where job_name = $1`, [
+            run.jobName,
+          ]);
+          await app.get(ReaperStore).reap([{ name: run.jobName, maxAttempts: 3, overlap: 'forbid' }], 10);
+          letGo();
+          expect(await Promise.all([application, superuser])).toEqual(['ended', 'committed']);
+        },
+        { schema: 's' },
+      );
     } finally {
       await theirs.destroy();
       await closeApps();
@@ -340,7 +408,9 @@ describe('what is no place for a receipt', () => {
   it('a pool whose only connection is the application’s transaction still tells where it leads', async () => {
     const narrow = await source(database.url, { poolSize: 1 }).initialize();
     await inRun(database, async ({ receipts }) => {
-      expect(await narrow.transaction((manager) => receipts.once('a', write('a'), { in: manager }))).toMatchObject({ applied: true });
+      expect(await narrow.transaction((manager) => receipts.once('a', write('a'), { in: manager }))).toMatchObject({
+        applied: true,
+      });
     });
     await narrow.destroy();
   });

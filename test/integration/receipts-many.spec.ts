@@ -1,6 +1,14 @@
 import { DataSource, type EntityManager } from 'typeorm';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { EffectsFailedError, InvalidEntityError, InvalidOptionsError, LeaseLostError, ReceiptTransactionError, SchedulerEvents, type EventOf } from '../../lib/index.js';
+import {
+  EffectsFailedError,
+  InvalidEntityError,
+  InvalidOptionsError,
+  LeaseLostError,
+  ReceiptTransactionError,
+  SchedulerEvents,
+  type EventOf,
+} from '../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { closeApps } from './support/apps.js';
 import { inRun } from './support/in-run.js';
@@ -14,25 +22,33 @@ beforeEach(() => database.query('truncate effects'));
 afterEach(closeApps);
 afterAll(() => database.drop());
 
-const write = (what: unknown, manager: EntityManager) => manager.query('insert into effects values ($1)', [String(what)]);
-const written = async () => (await database.query<{ what: string }>('select what from effects order by what collate "C"')).map(({ what }) => what);
+const write = (what: unknown, manager: EntityManager) =>
+  manager.query('insert into effects values ($1)', [String(what)]);
+const written = async () =>
+  (await database.query<{ what: string }>('select what from effects order by what collate "C"')).map(
+    ({ what }) => what,
+  );
 const numbers = (count: number) => Array.from({ length: count }, (_, index) => index);
 async function all<Item>(items: AsyncIterable<Item>): Promise<Item[]> {
   const found: Item[] = [];
   for await (const item of items) found.push(item);
   return found;
 }
-const fails = (...bad: unknown[]) => async (what: unknown, manager: EntityManager) => {
-  await write(what, manager);
-  if (bad.includes(what)) throw new Error(`no ${String(what)}`);
-};
+const fails =
+  (...bad: unknown[]) =>
+  async (what: unknown, manager: EntityManager) => {
+    await write(what, manager);
+    if (bad.includes(what)) throw new Error(`no ${String(what)}`);
+  };
 
 describe('ReceiptService.pending', () => {
   it('gives those without a receipt, in their order, from lists and streams, by name or by key', async () => {
     await inRun(database, async ({ receipts }) => {
       await receipts.onceEach([3, 5, 2_000], write);
       await receipts.once(4, () => {}, { effect: 'mail' });
-      expect(await all(receipts.pending(numbers(2_500)))).toEqual(numbers(2_500).filter((number) => ![3, 5, 2_000].includes(number)));
+      expect(await all(receipts.pending(numbers(2_500)))).toEqual(
+        numbers(2_500).filter((number) => ![3, 5, 2_000].includes(number)),
+      );
       expect(await all(receipts.pending([3, 4, 5], { effect: 'mail' }))).toEqual([3, 5]);
       async function* customers() {
         for (const id of [4, 5, 6]) yield { id };
@@ -62,10 +78,21 @@ describe('ReceiptService.onceEach', () => {
   it('does each effect once, in batches beside each other, whatever is repeated', async () => {
     await inRun(database, async ({ receipts, app }) => {
       const told: EventOf<'receipts.written'>[] = [];
-      app.get(SchedulerEvents).of('receipts.written').subscribe((event) => told.push(event));
+      app
+        .get(SchedulerEvents)
+        .of('receipts.written')
+        .subscribe((event) => told.push(event));
       const given = [...numbers(250), 249, 0];
-      expect(await receipts.onceEach(given, write, { batch: 40, concurrency: 4 })).toEqual({ applied: 250, skipped: 2, failed: [] });
-      expect(await receipts.onceEach(given, write, { batch: 40, concurrency: 4 })).toEqual({ applied: 0, skipped: 252, failed: [] });
+      expect(await receipts.onceEach(given, write, { batch: 40, concurrency: 4 })).toEqual({
+        applied: 250,
+        skipped: 2,
+        failed: [],
+      });
+      expect(await receipts.onceEach(given, write, { batch: 40, concurrency: 4 })).toEqual({
+        applied: 0,
+        skipped: 252,
+        failed: [],
+      });
       expect(await written()).toEqual(numbers(250).map(String).sort());
       expect(told).toHaveLength(14);
       expect(told.reduce((sum, { applied }) => sum + applied, 0)).toBe(250);
@@ -79,13 +106,27 @@ describe('ReceiptService.onceEach', () => {
         calls += 1;
         return fails(17, 41)(what, manager);
       };
-      const first = await receipts.onceEach(numbers(100), effect, { batch: 10 }).catch((error: unknown) => error as EffectsFailedError);
+      const first = await receipts
+        .onceEach(numbers(100), effect, { batch: 10 })
+        .catch((error: unknown) => error as EffectsFailedError);
       expect(first).toBeInstanceOf(EffectsFailedError);
-      expect(first).toMatchObject({ applied: 98, skipped: 0, stopped: false, failed: [{ entity: '17', item: 17, error: new Error('no 17') }, { entity: '41', item: 41 }] });
-      expect((first as Error).message).toBe('2 of 100 effects failed: "17": no 17; "41": no 41. The others are done and will not be repeated.');
+      expect(first).toMatchObject({
+        applied: 98,
+        skipped: 0,
+        stopped: false,
+        failed: [
+          { entity: '17', item: 17, error: new Error('no 17') },
+          { entity: '41', item: 41 },
+        ],
+      });
+      expect((first as Error).message).toBe(
+        '2 of 100 effects failed: "17": no 17; "41": no 41. The others are done and will not be repeated.',
+      );
       // Eight batches as a whole; of the two others, 8 and 2 effects were taken back, and 10 were done one by one.
       expect(calls).toBe(80 + 8 + 10 + 2 + 10);
-      expect(await database.query(`select from receipts where job_name = $1 and entity in ('17', '41')`, [run.jobName])).toEqual([]);
+      expect(
+        await database.query(`select from receipts where job_name = $1 and entity in ('17', '41')`, [run.jobName]),
+      ).toEqual([]);
       expect(await receipts.onceEach(numbers(100), write)).toEqual({ applied: 2, skipped: 98, failed: [] });
       expect(await written()).toHaveLength(100);
     });
@@ -95,7 +136,12 @@ describe('ReceiptService.onceEach', () => {
     await inRun(database, async ({ receipts }) => {
       const some = await receipts.onceEach(numbers(10), fails(3), { failures: 'return' });
       expect(some).toMatchObject({ applied: 9, skipped: 0, failed: [{ entity: '3' }] });
-      const all = receipts.onceEach(numbers(1_000), () => Promise.reject(new Error('never')), { effect: 'other', maxFailures: 5, batch: 10, failures: 'return' });
+      const all = receipts.onceEach(numbers(1_000), () => Promise.reject(new Error('never')), {
+        effect: 'other',
+        maxFailures: 5,
+        batch: 10,
+        failures: 'return',
+      });
       await expect(all).rejects.toMatchObject({ stopped: true, applied: 0, failed: { length: 6 } });
     });
   });
@@ -124,10 +170,14 @@ describe('ReceiptService.onceEach', () => {
 
   it('stops between batches once its run is told to, and what was done stays', async () => {
     await inRun(database, async ({ receipts, run }) => {
-      const stopped = receipts.onceEach(numbers(100), async (what, manager) => {
-        await write(what, manager);
-        if (what === 25) await database.query('update job_runs set attempt = 2 where job_name = $1', [run.jobName]);
-      }, { batch: 10 });
+      const stopped = receipts.onceEach(
+        numbers(100),
+        async (what, manager) => {
+          await write(what, manager);
+          if (what === 25) await database.query('update job_runs set attempt = 2 where job_name = $1', [run.jobName]);
+        },
+        { batch: 10 },
+      );
       await expect(stopped).rejects.toThrow(LeaseLostError);
       expect(await written()).toHaveLength(20);
       expect(run.signal.aborted).toBe(true);
@@ -150,7 +200,11 @@ describe('ReceiptService.onceEach', () => {
       const effect = async (_: string, manager: EntityManager, order = _ === 'up' ? [1, 2] : [2, 1]) => {
         for (const account of order) await add(account, manager);
       };
-      expect(await receipts.onceEach(['up', 'down'], effect, { batch: 1, concurrency: 2 })).toEqual({ applied: 2, skipped: 0, failed: [] });
+      expect(await receipts.onceEach(['up', 'down'], effect, { batch: 1, concurrency: 2 })).toEqual({
+        applied: 2,
+        skipped: 0,
+        failed: [],
+      });
     });
     expect(await database.query('select sum from accounts')).toEqual([{ sum: 2 }, { sum: 2 }]);
   });
@@ -158,10 +212,17 @@ describe('ReceiptService.onceEach', () => {
   it('ends with the database’s own trouble where that is in the way, not with one for each entity', async () => {
     const mine = await new DataSource({ type: 'postgres', url: database.url, poolErrorHandler: () => {} }).initialize();
     await inRun(database, async ({ receipts }) => {
-      const cut = receipts.onceEach(numbers(50), async (what, manager) => {
-        if (what === 15) await database.query(`select pg_terminate_backend($1)`, [((await manager.query('select pg_backend_pid() as pid')) as [{ pid: number }])[0].pid]);
-        await write(what, manager);
-      }, { in: mine, batch: 10 });
+      const cut = receipts.onceEach(
+        numbers(50),
+        async (what, manager) => {
+          if (what === 15)
+            await database.query(`select pg_terminate_backend($1)`, [
+              ((await manager.query('select pg_backend_pid() as pid')) as [{ pid: number }])[0].pid,
+            ]);
+          await write(what, manager);
+        },
+        { in: mine, batch: 10 },
+      );
       await expect(cut).rejects.not.toThrow(EffectsFailedError);
       expect(await written()).toHaveLength(10);
       expect(await receipts.onceEach(numbers(50), write, { in: mine })).toMatchObject({ applied: 40, skipped: 10 });
@@ -173,7 +234,9 @@ describe('ReceiptService.onceEach', () => {
     await inRun(database, async ({ receipts }) => {
       const given = (items: unknown, options: object = {}) => receipts.onceEach(items as number[], write, options);
       await expect(given('text')).rejects.toThrow(InvalidOptionsError);
-      await expect(given([1], { batch: 0, concurency: 2 })).rejects.toThrow(/batch.*at least 1[^]*did you mean "onceEach: concurrency"/);
+      await expect(given([1], { batch: 0, concurency: 2 })).rejects.toThrow(
+        /batch.*at least 1[^]*did you mean "onceEach: concurrency"/,
+      );
       await expect(given([{ id: 1 }])).rejects.toThrow(InvalidEntityError);
       await expect(receipts.once(1, (manager) => given([1], { in: manager }))).rejects.toThrow(ReceiptTransactionError);
       expect(await written()).toEqual([]);

@@ -1,6 +1,14 @@
 import { Injectable } from '@nestjs/common';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { ClaimService, CronRun, DistributedCron, InvalidEntityError, NestedReceiptError, OutsideRunError, ReceiptService } from '../../lib/index.js';
+import {
+  ClaimService,
+  CronRun,
+  DistributedCron,
+  InvalidEntityError,
+  NestedReceiptError,
+  OutsideRunError,
+  ReceiptService,
+} from '../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { closeApps, nextEvent, startApp } from './support/apps.js';
 
@@ -52,7 +60,9 @@ describe('ReceiptService.once', () => {
       { applied: false, result: { number: 'R-1', attempt: 1 } },
     ]);
     expect(await invoicesOf(fireTime)).toEqual([{ id: '4711' }]);
-    expect(receipts).toMatchObject([{ entity: '4711', effect: 'default', attempt: 1, idempotencyKey: expect.stringMatching(/^[\w-]{43}$/) }]);
+    expect(receipts).toMatchObject([
+      { entity: '4711', effect: 'default', attempt: 1, idempotencyKey: expect.stringMatching(/^[\w-]{43}$/) },
+    ]);
   });
 
   it('takes both back, effect and receipt, when the effect throws, and does it at the next attempt', async () => {
@@ -102,7 +112,9 @@ describe('ReceiptService.once', () => {
   });
 
   it('is refused inside another, and the outer one is taken back with it', async () => {
-    const { results, receipts } = await twoAttempts('nested', (_run, service) => service.once('outer', () => service.once('inner', () => {})));
+    const { results, receipts } = await twoAttempts('nested', (_run, service) =>
+      service.once('outer', () => service.once('inner', () => {})),
+    );
     expect(results).toEqual([expect.any(NestedReceiptError), expect.any(NestedReceiptError)]);
     expect((results[0] as Error).message).toMatch(/once\("inner"\).*once\("outer"\)/);
     expect(receipts).toEqual([]);
@@ -123,6 +135,9 @@ describe('ReceiptService.once', () => {
       await new Promise((resolve) => setTimeout(resolve, 10));
       return Promise.all([1, 2].map(async (entity) => (await service.once(entity, () => entity)).result));
     });
-    expect(results).toEqual([[1, 2], [1, 2]]);
+    expect(results).toEqual([
+      [1, 2],
+      [1, 2],
+    ]);
   });
 });

@@ -36,7 +36,12 @@ class Jobs {
   d() {}
 }
 
-async function start(): Promise<{ app: TestingModule; database: TestDatabase; refused: EventOf<'data.refused'>[]; events: SchedulerEvent[] }> {
+async function start(): Promise<{
+  app: TestingModule;
+  database: TestDatabase;
+  refused: EventOf<'data.refused'>[];
+  events: SchedulerEvent[];
+}> {
   const database = await createTestDatabase();
   databases.push(database);
   const app = await startApp(database, { providers: [Jobs] }, { pollInterval: '200ms' });
@@ -61,7 +66,13 @@ describe('data that the database refuses stops one job', () => {
     await database.query(`update job_schedule set earlier_holds = '{"since": "long ago"}' where name = 'bad'`);
     await nextEvent(app, 'data.refused');
     await othersGoOn(app);
-    expect(refused).toMatchObject([{ jobName: 'bad', step: 'claim', error: { message: expect.stringContaining('cannot extract elements from an object') } }]);
+    expect(refused).toMatchObject([
+      {
+        jobName: 'bad',
+        step: 'claim',
+        error: { message: expect.stringContaining('cannot extract elements from an object') },
+      },
+    ]);
     expect(events.filter(({ type }) => type === 'loop.failed')).toEqual([]);
     await database.query(`update job_schedule set earlier_holds = '[]' where name = 'bad'`);
     await nextRun(app, 'bad');
@@ -83,7 +94,9 @@ describe('data that the database refuses stops one job', () => {
       if (event.type === 'data.refused') refused.push(event);
     });
     await until(async () => {
-      const rows = await database.query(`select job_name, status from job_runs where trigger = 'manual' order by job_name`);
+      const rows = await database.query(
+        `select job_name, status from job_runs where trigger = 'manual' order by job_name`,
+      );
       expect(rows).toEqual(jobs.map((name) => ({ job_name: name, status: name === 'bad' ? 'queued' : 'done' })));
     });
     await othersGoOn(again);
@@ -106,11 +119,15 @@ describe('data that the database refuses stops one job', () => {
       [jobs],
     );
     await until(async () => {
-      const rows = await database.query(`select job_name, status from job_runs where trigger = 'manual' order by job_name`);
+      const rows = await database.query(
+        `select job_name, status from job_runs where trigger = 'manual' order by job_name`,
+      );
       expect(rows).toEqual(jobs.map((name) => ({ job_name: name, status: name === 'bad' ? 'running' : 'done' })));
     });
     await othersGoOn(app);
-    expect(refused).toMatchObject([{ jobName: 'bad', step: 'reap', error: { message: 'no orphans of this job here' } }]);
+    expect(refused).toMatchObject([
+      { jobName: 'bad', step: 'reap', error: { message: 'no orphans of this job here' } },
+    ]);
     expect(events.filter(({ type }) => type === 'loop.failed')).toEqual([]);
   }, 60_000);
 });
@@ -142,7 +159,10 @@ describe('an end that the database refuses as it is', () => {
     }
     const app = await startApp({ url: url.href } as TestDatabase, { providers: [Failing] }, { pollInterval: '200ms' });
     const failed: SchedulerEvent[] = [];
-    app.get(SchedulerEvents).of('loop.failed', 'data.refused').subscribe((event) => failed.push(event));
+    app
+      .get(SchedulerEvents)
+      .of('loop.failed', 'data.refused')
+      .subscribe((event) => failed.push(event));
     const dead = await nextEvent(app, 'run.dead', ({ jobName }) => jobName === 'loud');
     await nextRun(app, 'quiet');
     await nextEvent(app, 'run.dead', ({ jobName, fireTime }) => jobName === 'loud' && fireTime > dead.fireTime);
@@ -175,7 +195,9 @@ describe('an end that the database refuses as it is', () => {
     await done;
     expect(calls).toEqual(['inside', 'answered', 'understood', 'failed']);
     const receipts = await app.get(ClaimService).receiptsOf({ jobName: 'paying', fireTime });
-    expect(receipts.map(({ effect, state, result, error }) => ({ effect, state, result, message: error?.message ?? null }))).toEqual([
+    expect(
+      receipts.map(({ effect, state, result, error }) => ({ effect, state, result, message: error?.message ?? null })),
+    ).toEqual([
       { effect: 'default', state: 'done', result: null, message: null },
       { effect: 'answered', state: 'done', result: null, message: null },
       { effect: 'understood', state: 'done', result: 'bezahlt: ü', message: null },
@@ -198,10 +220,16 @@ describe('an end that the database refuses as it is', () => {
         throw new Error('torn 💥');
       }
     }
-    const app = await startApp({ url: url.href } as TestDatabase, { imports: [Queue], providers: [Paged] }, { pollInterval: '200ms' });
+    const app = await startApp(
+      { url: url.href } as TestDatabase,
+      { imports: [Queue], providers: [Paged] },
+      { pollInterval: '200ms' },
+    );
     const dead = nextEvent(app, 'page.dead');
     await app.get(SchedulerService).runNow('paged', { by: 'anna' });
     await dead;
-    expect(await app.get(SchedulerService).deadPages({ jobName: 'paged' })).toMatchObject({ pages: [{ error: { message: 'torn \\u{1f4a5}' } }] });
+    expect(await app.get(SchedulerService).deadPages({ jobName: 'paged' })).toMatchObject({
+      pages: [{ error: { message: 'torn \\u{1f4a5}' } }],
+    });
   }, 60_000);
 });

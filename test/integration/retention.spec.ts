@@ -1,6 +1,13 @@
 import { Injectable } from '@nestjs/common';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { CronRun, DistributedCron, DistributedSchedulerModule, SchedulerEvents, SchedulerService, type SchedulerEvent } from '../../lib/index.js';
+import {
+  CronRun,
+  DistributedCron,
+  DistributedSchedulerModule,
+  SchedulerEvents,
+  SchedulerService,
+  type SchedulerEvent,
+} from '../../lib/index.js';
 import { PartitionsService } from '../../lib/maintenance/partitions.service.js';
 import { RetentionService } from '../../lib/maintenance/retention.service.js';
 import { eventually } from '../cluster/harness/eventually.js';
@@ -27,20 +34,33 @@ afterEach(async () => {
 
 @Injectable()
 class Reports {
-  @DistributedCron(`${MINUTE} * * * *`, { name: 'hourly', missed: 'all', maxCatchUp: 1_000, lateAfter: '1s', overlap: 'allow', catchUpWindow: '3h' })
+  @DistributedCron(`${MINUTE} * * * *`, {
+    name: 'hourly',
+    missed: 'all',
+    maxCatchUp: 1_000,
+    lateAfter: '1s',
+    overlap: 'allow',
+    catchUpWindow: '3h',
+  })
   async report(run: CronRun) {
     started.push(run.fireTime);
     await handled();
   }
 }
 
-const start = (options = {}) => startApp(database, { providers: [Reports] }, { retention: '10d', pollInterval: '200ms', ...options });
-const rows = () => database.query<{ fire_time: Date; status: string; reason: string }>(`select fire_time, status, reason from job_runs order by fire_time`);
+const start = (options = {}) =>
+  startApp(database, { providers: [Reports] }, { retention: '10d', pollInterval: '200ms', ...options });
+const rows = () =>
+  database.query<{ fire_time: Date; status: string; reason: string }>(
+    `select fire_time, status, reason from job_runs order by fire_time`,
+  );
 const monthOf = (instant: Date) => new Date(Date.UTC(instant.getUTCFullYear(), instant.getUTCMonth(), 1));
 /** In the month before the last that is older than the retention; a whole month of it. */
 const FORGOTTEN = monthOf(new Date(Date.now() - 75 * DAY));
-const forgotten = (day: number, hour = 0) => new Date(FORGOTTEN.getTime() + day * DAY + hour * 3_600_000 + MINUTE * 60_000);
-const names = (month = FORGOTTEN) => ['job_runs', 'job_pages', 'receipts'].map((table) => `${table}_${month.toISOString().slice(0, 7).replace('-', '_')}`);
+const forgotten = (day: number, hour = 0) =>
+  new Date(FORGOTTEN.getTime() + day * DAY + hour * 3_600_000 + MINUTE * 60_000);
+const names = (month = FORGOTTEN) =>
+  ['job_runs', 'job_pages', 'receipts'].map((table) => `${table}_${month.toISOString().slice(0, 7).replace('-', '_')}`);
 
 describe('G11 what is forgotten does not run again', () => {
   it('though its job was held back for longer than the retention, and nothing of it was decided', async () => {
@@ -48,15 +68,29 @@ describe('G11 what is forgotten does not run again', () => {
     const scheduler = app.get(SchedulerService);
     await scheduler.backfill('hourly', forgotten(3), forgotten(3, 5), {});
     await database.query('update job_backfills set finished_at = now()');
-    await database.query(`update job_schedule set effective_from = $1, decided_until = $1, paused_at = $1, paused_until = now() - interval '90 minutes'`, [forgotten(1)]);
-    await database.query(`insert into job_runs (job_name, fire_time, status, trigger, reason) values ('hourly', $1, 'skipped', 'schedule', 'paused')`, [forgotten(2)]);
+    await database.query(
+      `update job_schedule set effective_from = $1, decided_until = $1, paused_at = $1, paused_until = now() - interval '90 minutes'`,
+      [forgotten(1)],
+    );
+    await database.query(
+      `insert into job_runs (job_name, fire_time, status, trigger, reason) values ('hourly', $1, 'skipped', 'schedule', 'paused')`,
+      [forgotten(2)],
+    );
     await app.get(RetentionService, { strict: false }).forget();
     expect(await rows()).toEqual([]);
     await closeApps();
 
     const again = await start();
-    await eventually('all that was missed is decided', async () => (await database.query('select from job_schedule where decided_until > now() - interval \'1 hour\'')).length === 1);
-    await eventually('what was missed has run', async () => (await database.query(`select from job_runs where status <> 'done' and status <> 'skipped'`)).length === 0);
+    await eventually(
+      'all that was missed is decided',
+      async () =>
+        (await database.query("select from job_schedule where decided_until > now() - interval '1 hour'")).length === 1,
+    );
+    await eventually(
+      'what was missed has run',
+      async () =>
+        (await database.query(`select from job_runs where status <> 'done' and status <> 'skipped'`)).length === 0,
+    );
     const window = Date.now() - 4 * 3_600_000;
     expect(started.every((fireTime) => fireTime.getTime() > window)).toBe(true);
     expect(started.length).toBeGreaterThan(0);
@@ -91,7 +125,12 @@ describe('G11 what is forgotten does not run again', () => {
 
 it('is one of the duties of an instance that takes part, from its start to its end', async () => {
   const told: string[] = [];
-  const scheduler = DistributedSchedulerModule.forRoot({ connection: database.url, migrate: true, logging: false, retention: '10d' });
+  const scheduler = DistributedSchedulerModule.forRoot({
+    connection: database.url,
+    migrate: true,
+    logging: false,
+    retention: '10d',
+  });
   const app = await startModules({ imports: [scheduler], providers: [Reports] }, (made) => {
     const service = made.get(RetentionService, { strict: false });
     for (const verb of ['start', 'stop'] as const) {
@@ -113,7 +152,9 @@ describe('partitions that are kept ready', () => {
     await closeApps();
     const [name] = names(new Date());
     await database.query(`alter table job_runs detach partition ${name}`);
-    await expect(start()).rejects.toThrow(new RegExp(`Table "public"."${name}" is there and is no partition of "public"."job_runs".*rename to`));
+    await expect(start()).rejects.toThrow(
+      new RegExp(`Table "public"."${name}" is there and is no partition of "public"."job_runs".*rename to`),
+    );
   });
 
   it('are not made again when they would be dropped', async () => {

@@ -24,7 +24,13 @@ it('every loop that a run may wait for tries again within a second while the dat
   }
   const app = await startApp(database, { providers: [Jobs] }, { pollInterval: '1m' });
   const providers = [...app.get(ModulesContainer).values()].flatMap((module) => [...module.providers.values()]);
-  const owners = providers.flatMap(({ instance }) => (instance ? Object.values(instance as object).filter((value) => value instanceof Loop).map((loop) => ({ owner: instance.constructor.name as string, loop })) : []));
+  const owners = providers.flatMap(({ instance }) =>
+    instance
+      ? Object.values(instance as object)
+          .filter((value) => value instanceof Loop)
+          .map((loop) => ({ owner: instance.constructor.name as string, loop }))
+      : [],
+  );
   const patient = owners.filter(({ loop }) => {
     const { maxRetryMs } = (loop as unknown as { options: LoopOptions }).options;
     return maxRetryMs !== undefined && maxRetryMs > 1_000;

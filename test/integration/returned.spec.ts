@@ -81,6 +81,8 @@ describe('a handler that returns', () => {
   });
 
   it('an observable is over when that is: its error is the run’s', () => {
-    expect(ends.get('an observable that fails')).toMatchObject({ error: { name: 'RangeError', message: 'in the stream' } });
+    expect(ends.get('an observable that fails')).toMatchObject({
+      error: { name: 'RangeError', message: 'in the stream' },
+    });
   });
 });

@@ -39,7 +39,8 @@ function reportsOf(by: string) {
   return Reports;
 }
 
-const replica = (by: string): Promise<TestingModule> => startApp(database, { providers: [reportsOf(by)] }, { pollInterval: 200 });
+const replica = (by: string): Promise<TestingModule> =>
+  startApp(database, { providers: [reportsOf(by)] }, { pollInterval: 200 });
 const EVERY_SECOND = { cron: '* * * * * *', handler: 'report' };
 
 describe('a job made at run time', () => {
@@ -60,20 +61,32 @@ describe('a job made at run time', () => {
 
   it('is there after a restart of all replicas', async () => {
     const first = await replica('first');
-    await first.get(JobRegistry).add({ name: 'acme', ...EVERY_SECOND, timeZone: 'Europe/Berlin', missed: 'all', lease: '30s' });
+    await first
+      .get(JobRegistry)
+      .add({ name: 'acme', ...EVERY_SECOND, timeZone: 'Europe/Berlin', missed: 'all', lease: '30s' });
     await first.close();
     const second = await replica('second');
     await nextRun(second, 'acme');
-    expect(second.get(JobRegistry).get('acme')!.definition).toMatchObject({ missed: 'all', leaseMs: 30_000, schedule: { timeZone: 'Europe/Berlin' } });
+    expect(second.get(JobRegistry).get('acme')!.definition).toMatchObject({
+      missed: 'all',
+      leaseMs: 30_000,
+      schedule: { timeZone: 'Europe/Berlin' },
+    });
   });
 
   it('keeps the zone it was made with, whatever the default is elsewhere', async () => {
-    const first = await startApp(database, { providers: [reportsOf('first')] }, { defaults: { timeZone: 'Asia/Tokyo' } });
+    const first = await startApp(
+      database,
+      { providers: [reportsOf('first')] },
+      { defaults: { timeZone: 'Asia/Tokyo' } },
+    );
     await first.get(JobRegistry).add({ name: 'acme', cron: '0 4 * * *', handler: 'report' });
     const second = (await replica('second')).get(JobRegistry);
     expect(second.get('acme')!.definition.schedule.timeZone).toBe('Asia/Tokyo');
     await second.update('acme', { data: 1 });
-    expect(await database.query(`select time_zone from job_schedule where name = 'acme'`)).toEqual([{ time_zone: 'Asia/Tokyo' }]);
+    expect(await database.query(`select time_zone from job_schedule where name = 'acme'`)).toEqual([
+      { time_zone: 'Asia/Tokyo' },
+    ]);
   });
 
   it('changes on all of them, and what is decided stays decided', async () => {
@@ -84,10 +97,16 @@ describe('a job made at run time', () => {
     const changed = nextEvent(other, 'job.scheduled', ({ schedule }) => schedule === '"0 4 * * *" (UTC)');
     await one.get(JobRegistry).update('acme', { cron: '0 4 * * *', data: 2 });
     expect((await changed).was).toBe('"* * * * * *" (UTC)');
-    expect(other.get(JobRegistry).get('acme')!.definition).toMatchObject({ data: 2, owner: 'reports', schedule: { expression: '0 4 * * *' } });
+    expect(other.get(JobRegistry).get('acme')!.definition).toMatchObject({
+      data: 2,
+      owner: 'reports',
+      schedule: { expression: '0 4 * * *' },
+    });
     const [{ edited }] = (await database.query(`select clock_timestamp() as edited`)) as [{ edited: Date }];
     await new Promise((resolve) => setTimeout(resolve, 1_500));
-    expect(await database.query(`select fire_time from job_runs where job_name = 'acme' and fire_time > $1`, [edited])).toEqual([]);
+    expect(
+      await database.query(`select fire_time from job_runs where job_name = 'acme' and fire_time > $1`, [edited]),
+    ).toEqual([]);
   });
 
   it('is removed from all of them, its history stays, and its waiting runs are cancelled', async () => {
@@ -104,7 +123,9 @@ describe('a job made at run time', () => {
     await one.get(JobRegistry).remove('acme');
     await gone;
     expect(other.get(JobRegistry).names()).toEqual(['declared']);
-    expect(await database.query(`select reason from job_runs where status = 'cancelled'`)).toEqual([{ reason: 'its job was removed' }]);
+    expect(await database.query(`select reason from job_runs where status = 'cancelled'`)).toEqual([
+      { reason: 'its job was removed' },
+    ]);
     expect(await database.query(`select from job_runs where job_name = 'acme' and status = 'done'`)).not.toEqual([]);
     const again = nextEvent(other, 'job.scheduled');
     await one.get(JobRegistry).add({ name: 'acme', cron: '0 4 * * *', handler: 'report' });
@@ -137,7 +158,11 @@ describe('a job made at run time', () => {
     );
     const other = await startApp(database, {}, { pollInterval: 200 });
     const rows = () => database.query<{ status: string }>('select status, reason from job_runs order by fire_time');
-    await eventually('both to be decided', async () => (await rows()).every(({ status }) => ['cancelled', 'dead'].includes(status)), { seen: rows });
+    await eventually(
+      'both to be decided',
+      async () => (await rows()).every(({ status }) => ['cancelled', 'dead'].includes(status)),
+      { seen: rows },
+    );
     expect(await rows()).toEqual([
       { status: 'cancelled', reason: 'its job was removed' },
       { status: 'dead', reason: 'the lease of gone ran out, and its job was removed' },
@@ -155,7 +180,9 @@ describe('a job made at run time', () => {
     await nextRun(other, 'fine');
     expect(other.get(JobRegistry).names()).toEqual(['declared', 'fine']);
     const told = nextEvent(other, 'job.unreadable');
-    await database.query(`update job_schedule set cron = 'never again', revision = 1 + (select max(revision) from job_schedule) where name = 'acme'`);
+    await database.query(
+      `update job_schedule set cron = 'never again', revision = 1 + (select max(revision) from job_schedule) where name = 'acme'`,
+    );
     expect(await told).toMatchObject({ jobName: 'acme', problem: expect.stringContaining('never again') });
   });
 });
@@ -165,7 +192,9 @@ describe('the instance that is asked', () => {
 
   it('knows of each change once the call has resolved', async () => {
     // So slow that it would not look by itself.
-    const registry = (await startApp(database, { providers: [reportsOf('one')] }, { pollInterval: '1m' })).get(JobRegistry);
+    const registry = (await startApp(database, { providers: [reportsOf('one')] }, { pollInterval: '1m' })).get(
+      JobRegistry,
+    );
     for (let round = 0; round < 3; round++) {
       await registry.add(job);
       expect(registry.names()).toContain('acme');
@@ -196,10 +225,26 @@ describe('making one', () => {
   });
 
   it('says everything that is wrong with it, at once', async () => {
-    const wrong = { name: 'acme', cron: '0 25 * * *', handler: 'reprot', lease: '10ms', timezone: 'UTC', backoff: () => 1, data: 1n };
+    const wrong = {
+      name: 'acme',
+      cron: '0 25 * * *',
+      handler: 'reprot',
+      lease: '10ms',
+      timezone: 'UTC',
+      backoff: () => 1,
+      data: 1n,
+    };
     const error = (await registry.add(wrong as never).catch((thrown: unknown) => thrown)) as InvalidOptionsError;
     expect(error).toBeInstanceOf(InvalidOptionsError);
-    for (const part of ['hour 25', '"reprot"', 'there are report', 'lease', 'did you mean "timeZone"', 'backoff: a function cannot be stored', 'data: expected something that JSON can hold']) {
+    for (const part of [
+      'hour 25',
+      '"reprot"',
+      'there are report',
+      'lease',
+      'did you mean "timeZone"',
+      'backoff: a function cannot be stored',
+      'data: expected something that JSON can hold',
+    ]) {
       expect(error.message).toContain(part);
     }
     expect(error.problems.every((problem) => problem.startsWith('JobRegistry.add: job "acme": '))).toBe(true);
@@ -209,7 +254,12 @@ describe('making one', () => {
   });
 
   it('names the options that there are, for a job made at run time', async () => {
-    const refusal = async (job: object) => (await registry.add({ name: 'acme', cron: '0 4 * * *', handler: 'report', ...job } as never).catch((error: unknown) => error) as InvalidOptionsError).problems;
+    const refusal = async (job: object) =>
+      (
+        (await registry
+          .add({ name: 'acme', cron: '0 4 * * *', handler: 'report', ...job } as never)
+          .catch((error: unknown) => error)) as InvalidOptionsError
+      ).problems;
     const place = 'JobRegistry.add: job "acme": ';
     expect(await refusal({ crno: '0 4 * * *', cron: undefined })).toEqual([
       `${place}Unknown option "crno"; did you mean "cron"?`,
@@ -219,43 +269,58 @@ describe('making one', () => {
     const [unlike] = await refusal({ payload: 1 });
     expect(unlike).toContain(`${place}Unknown option "payload"; there are name, cron, handler, data, owner, `);
     expect(unlike).not.toContain('previously');
-    expect(await refusal({ previously: 'other' })).toEqual([`${place}previously: only for jobs that the code declares.`]);
+    expect(await refusal({ previously: 'other' })).toEqual([
+      `${place}previously: only for jobs that the code declares.`,
+    ]);
   });
 
   it('refuses one that could be caught up when its history is gone', async () => {
     const app = await startApp(database, { providers: [reportsOf('forgetful')] }, { retention: '3d' });
     const job = { name: 'acme', cron: '0 4 * * *', handler: 'report', catchUpWindow: '7d' } as const;
-    await expect(app.get(JobRegistry).add(job)).rejects.toThrow('JobRegistry.add: job "acme": catchUpWindow (7d) with a margin of 1d is longer than the retention (3d)');
+    await expect(app.get(JobRegistry).add(job)).rejects.toThrow(
+      'JobRegistry.add: job "acme": catchUpWindow (7d) with a margin of 1d is longer than the retention (3d)',
+    );
     await app.get(JobRegistry).add({ ...job, catchUpWindow: '2d' });
   });
 
   it('refuses a name that is taken, and leaves what the code declares to the code', async () => {
     await registry.add({ name: 'acme', cron: '0 4 * * *', handler: 'report' });
     await expect(registry.add({ name: 'acme', cron: '0 5 * * *', handler: 'report' })).rejects.toThrow(JobExistsError);
-    await expect(registry.add({ name: 'declared', cron: '0 5 * * *', handler: 'report' })).rejects.toThrow('declared by code');
+    await expect(registry.add({ name: 'declared', cron: '0 5 * * *', handler: 'report' })).rejects.toThrow(
+      'declared by code',
+    );
     await expect(registry.update('declared', { cron: '0 5 * * *' })).rejects.toThrow('change its decorator');
     await expect(registry.remove('declared')).rejects.toThrow(UnknownJobError);
     await expect(registry.remove('nobody')).rejects.toThrow('There is no job "nobody".');
     await expect(registry.update('acme', { cron: 'never' })).rejects.toThrow('JobRegistry.update: job "acme": ');
-    expect(await database.query('select cron from job_schedule order by name')).toEqual([{ cron: '0 4 * * *' }, { cron: '0 3 * * *' }]);
+    expect(await database.query('select cron from job_schedule order by name')).toEqual([
+      { cron: '0 4 * * *' },
+      { cron: '0 3 * * *' },
+    ]);
   });
 
   it('refuses changes that would come to nothing', async () => {
     await registry.add({ name: 'acme', cron: '0 4 * * *', handler: 'report' });
     const refusal = (changes: unknown) => registry.update('acme', changes as never).catch((error: unknown) => error);
     expect(await refusal(undefined)).toMatchObject({
-      problems: ['JobRegistry.update: job "acme": expected an object with what is to change, such as { cron }, got undefined.'],
+      problems: [
+        'JobRegistry.update: job "acme": expected an object with what is to change, such as { cron }, got undefined.',
+      ],
     });
     expect(await refusal([])).toBeInstanceOf(InvalidOptionsError);
     expect(await refusal({ name: 'zz', data: 1 })).toMatchObject({
-      problems: ['JobRegistry.update: job "acme": name: a job keeps its name; add one that is named "zz" and remove this one.'],
+      problems: [
+        'JobRegistry.update: job "acme": name: a job keeps its name; add one that is named "zz" and remove this one.',
+      ],
     });
     await registry.update('acme', { name: 'acme', data: 2 } as never);
     expect(registry.get('acme')!.definition.data).toBe(2);
   });
 
   it('of ten at the same moment under one name makes one', async () => {
-    const made = await Promise.allSettled(Array.from({ length: 10 }, () => registry.add({ name: 'acme', cron: '0 4 * * *', handler: 'report' })));
+    const made = await Promise.allSettled(
+      Array.from({ length: 10 }, () => registry.add({ name: 'acme', cron: '0 4 * * *', handler: 'report' })),
+    );
     expect(made.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
   });
 });

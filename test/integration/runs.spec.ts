@@ -46,7 +46,10 @@ describe('a handler', () => {
     const app = await startApp(database, { providers: [Jobs] });
     const { fireTime } = await nextRun(app, 'long');
     expect(moved[1]!.getTime()).toBeGreaterThan(moved[0]!.getTime());
-    expect(await app.get(ClaimService).find({ jobName: 'long', fireTime })).toMatchObject({ status: 'done', attempt: 1 });
+    expect(await app.get(ClaimService).find({ jobName: 'long', fireTime })).toMatchObject({
+      status: 'done',
+      attempt: 1,
+    });
   });
 
   it('has idempotency keys that are the same on every attempt, and differ by entity and effect', async () => {
@@ -56,7 +59,13 @@ describe('a handler', () => {
       @DistributedCron('* * * * * *', { name: 'keys', overlap: 'allow', maxAttempts: 2, backoff: 50 })
       run(run: CronRun) {
         if (run.attempt === 1 && keys.length > 0) return;
-        keys.push([run.idempotencyKey('a'), run.idempotencyKey('b'), run.idempotencyKey('a', 'mail'), run.idempotencyKey(1), run.idempotencyKey('1')]);
+        keys.push([
+          run.idempotencyKey('a'),
+          run.idempotencyKey('b'),
+          run.idempotencyKey('a', 'mail'),
+          run.idempotencyKey(1),
+          run.idempotencyKey('1'),
+        ]);
         if (run.attempt === 1) throw new Error('once more');
       }
     }
@@ -75,7 +84,12 @@ describe('a failing handler', () => {
     let failing: Date | null = null;
     @Injectable()
     class Jobs {
-      @DistributedCron('* * * * * *', { name: 'failing', overlap: 'allow', maxAttempts: 3, backoff: (failed) => failed * 200 })
+      @DistributedCron('* * * * * *', {
+        name: 'failing',
+        overlap: 'allow',
+        maxAttempts: 3,
+        backoff: (failed) => failed * 200,
+      })
       run(run: CronRun) {
         failing ??= run.fireTime;
         if (run.fireTime.getTime() !== failing.getTime()) return;
@@ -85,7 +99,10 @@ describe('a failing handler', () => {
     }
     const app = await startApp(database, { providers: [Jobs] });
     const failures: SchedulerEvent[] = [];
-    app.get(SchedulerEvents).of('run.failed').subscribe((event) => failures.push(event));
+    app
+      .get(SchedulerEvents)
+      .of('run.failed')
+      .subscribe((event) => failures.push(event));
     const dead = await nextEvent(app, 'run.dead');
     const run = await app.get(ClaimService).find(dead);
     expect(failures).toMatchObject([
@@ -94,7 +111,12 @@ describe('a failing handler', () => {
     ]);
     expect(starts[1]! - starts[0]!).toBeGreaterThanOrEqual(195);
     expect(starts[2]! - starts[1]!).toBeGreaterThanOrEqual(395);
-    expect(run).toMatchObject({ status: 'dead', attempt: 3, reason: 'attempts used up', error: { name: 'RangeError', message: 'attempt 3' } });
+    expect(run).toMatchObject({
+      status: 'dead',
+      attempt: 3,
+      reason: 'attempts used up',
+      error: { name: 'RangeError', message: 'attempt 3' },
+    });
     expect(run!.error!.stack).toMatch(/runs\.spec/);
     expect(run!.earlierAttempts).toMatchObject([
       { attempt: 1, status: 'failed', error: { message: 'attempt 1' } },
@@ -119,20 +141,33 @@ describe('an occurrence due while an earlier run goes on', () => {
     }
     const app = await startApp(database, { providers: [Jobs] });
     const events: SchedulerEvent[] = [];
-    await new Promise<void>((resolve) => app.get(SchedulerEvents).of('run.completed', 'run.skipped').subscribe((event) => {
-      events.push(event);
-      if (enough(events)) resolve();
-    }));
+    await new Promise<void>((resolve) =>
+      app
+        .get(SchedulerEvents)
+        .of('run.completed', 'run.skipped')
+        .subscribe((event) => {
+          events.push(event);
+          if (enough(events)) resolve();
+        }),
+    );
     await closeApps();
-    const rows = await database.query<{ status: string; reason: string | null }>('select status, reason from job_runs where job_name = $1 order by fire_time', [name]);
+    const rows = await database.query<{ status: string; reason: string | null }>(
+      'select status, reason from job_runs where job_name = $1 order by fire_time',
+      [name],
+    );
     return { most, rows };
   }
 
   it('is recorded as skipped, with forbid', async () => {
-    const { most, rows } = await runsOf('forbid', (events) => events.some(({ type }) => type === 'run.skipped') && events.at(-1)!.type === 'run.completed');
+    const { most, rows } = await runsOf(
+      'forbid',
+      (events) => events.some(({ type }) => type === 'run.skipped') && events.at(-1)!.type === 'run.completed',
+    );
     expect(most).toBe(1);
     expect(rows).toContainEqual({ status: 'skipped', reason: 'overlap' });
-    expect(new Set(rows.map(({ status, reason }) => `${status} ${reason}`))).toEqual(new Set(['done null', 'skipped overlap']));
+    expect(new Set(rows.map(({ status, reason }) => `${status} ${reason}`))).toEqual(
+      new Set(['done null', 'skipped overlap']),
+    );
   });
 
   it('runs beside it, with allow', async () => {

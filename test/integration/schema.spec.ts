@@ -26,27 +26,39 @@ class Invoices {
 }
 
 const tables = (schema: string) =>
-  database.query(`select tablename as name from pg_tables where schemaname = $1 and tablename in ('job_schedule', 'job_runs', 'receipts', 'job_backfills') order by 1`, [schema]);
+  database.query(
+    `select tablename as name from pg_tables where schemaname = $1 and tablename in ('job_schedule', 'job_runs', 'receipts', 'job_backfills') order by 1`,
+    [schema],
+  );
 const ALL = ['job_backfills', 'job_runs', 'job_schedule', 'receipts'].map((name) => ({ name }));
 
 describe('a schema', () => {
-  it.each(['billing', 'my-Schema', 'of order 2', 'select'])('of the name %s holds everything, from migration to receipt', async (schema) => {
-    const app = await startApp(database, { providers: [Invoices] }, { schema });
-    await nextRun(app, 'invoices');
-    expect(await tables(schema)).toEqual(ALL);
-    expect(await tables('public')).toEqual([]);
-    expect(await database.query(`select distinct result from "${schema}".receipts`)).toEqual([{ result: 'sent' }]);
-  });
+  it.each(['billing', 'my-Schema', 'of order 2', 'select'])(
+    'of the name %s holds everything, from migration to receipt',
+    async (schema) => {
+      const app = await startApp(database, { providers: [Invoices] }, { schema });
+      await nextRun(app, 'invoices');
+      expect(await tables(schema)).toEqual(ALL);
+      expect(await tables('public')).toEqual([]);
+      expect(await database.query(`select distinct result from "${schema}".receipts`)).toEqual([{ result: 'sent' }]);
+    },
+  );
 
   it('is refused with a dot, which TypeORM takes for a database and a schema', async () => {
-    await expect(startApp(database, {}, { schema: 'billing.cron' })).rejects.toThrow(/schema: expected the name of a schema .*no quotes, dots, .*got "billing\.cron"/);
+    await expect(startApp(database, {}, { schema: 'billing.cron' })).rejects.toThrow(
+      /schema: expected the name of a schema .*no quotes, dots, .*got "billing\.cron"/,
+    );
   });
 
   it('keeps two schedulers in one database apart', async () => {
-    const [one, other] = await Promise.all(['one', 'other'].map((schema) => startApp(database, { providers: [Invoices] }, { schema })));
+    const [one, other] = await Promise.all(
+      ['one', 'other'].map((schema) => startApp(database, { providers: [Invoices] }, { schema })),
+    );
     const runs = await Promise.all([nextRun(one!, 'invoices'), nextRun(other!, 'invoices')]);
     for (const [index, schema] of ['one', 'other'].entries()) {
-      const [row] = await database.query(`select status from ${schema}.job_runs where fire_time = $1`, [runs[index]!.fireTime]);
+      const [row] = await database.query(`select status from ${schema}.job_runs where fire_time = $1`, [
+        runs[index]!.fireTime,
+      ]);
       expect(row).toEqual({ status: 'done' });
     }
   });
@@ -63,7 +75,10 @@ class CreateCustomers1700000000000 implements MigrationInterface {
 }
 
 describe('the exported migrations in a data source of the application', () => {
-  async function migrate(options: { schema?: string; migrations: (new () => MigrationInterface)[] }): Promise<DataSource> {
+  async function migrate(options: {
+    schema?: string;
+    migrations: (new () => MigrationInterface)[];
+  }): Promise<DataSource> {
     const source = await new DataSource({ type: 'postgres', url: database.url, ...options }).initialize();
     await source.runMigrations();
     return source;
@@ -89,7 +104,11 @@ describe('the exported migrations in a data source of the application', () => {
     const other = await createTestDatabase();
     databases.push(other);
     await nextRun(await startApp(other, { providers: [Invoices] }), 'invoices');
-    const afterwards = await new DataSource({ type: 'postgres', url: other.url, migrations: schedulerMigrations }).initialize();
+    const afterwards = await new DataSource({
+      type: 'postgres',
+      url: other.url,
+      migrations: schedulerMigrations,
+    }).initialize();
     expect(await afterwards.runMigrations()).toHaveLength(schedulerMigrations.length);
     await Promise.all([source.destroy(), afterwards.destroy()]);
   });

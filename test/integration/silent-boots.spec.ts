@@ -3,7 +3,15 @@ import { LazyModuleLoader } from '@nestjs/core';
 import { Test } from '@nestjs/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { config, of } from 'rxjs';
-import { DistributedCron, DistributedCronHandler, DistributedCronPage, DistributedSchedulerModule, JobRegistry, SchedulerEvents, SchedulerService } from '../../lib/index.js';
+import {
+  DistributedCron,
+  DistributedCronHandler,
+  DistributedCronPage,
+  DistributedSchedulerModule,
+  JobRegistry,
+  SchedulerEvents,
+  SchedulerService,
+} from '../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { closeApps, nextEvent, nextRun, startApp } from './support/apps.js';
 
@@ -22,7 +30,10 @@ afterEach(async () => {
 afterAll(() => database.drop());
 
 /** A started application of these modules and providers, and what it warns of. */
-async function appWithLog(metadata: Parameters<typeof Test.createTestingModule>[0], write: (line: string) => void = () => {}) {
+async function appWithLog(
+  metadata: Parameters<typeof Test.createTestingModule>[0],
+  write: (line: string) => void = () => {},
+) {
   const warnings: string[] = [];
   const hear = (message: unknown, ...rest: unknown[]) => {
     if (rest.at(-1) === 'DistributedScheduler' || rest.at(-1) === 'SchedulerEvents') write(String(message));
@@ -38,7 +49,8 @@ async function appWithLog(metadata: Parameters<typeof Test.createTestingModule>[
   return { app, warnings };
 }
 
-const scheduler = (options = {}) => DistributedSchedulerModule.forRoot({ connection: database.url, migrate: true, ...options });
+const scheduler = (options = {}) =>
+  DistributedSchedulerModule.forRoot({ connection: database.url, migrate: true, ...options });
 
 describe('an application with jobs and without forRoot()', () => {
   it('is told once for each class, by name, that nothing of it runs, and what to import', async () => {
@@ -57,9 +69,17 @@ describe('an application with jobs and without forRoot()', () => {
       page() {}
     }
     class OwnReports extends Reports {}
-    const { warnings } = await appWithLog({ providers: [Reports, Pages, OwnReports, { provide: 'again', useClass: Reports }] });
+    const { warnings } = await appWithLog({
+      providers: [Reports, Pages, OwnReports, { provide: 'again', useClass: Reports }],
+    });
     expect(warnings.sort()).toEqual(
-      ['OwnReports', 'Pages', 'Reports'].map((name) => expect.stringMatching(new RegExp(`^${name} declares jobs, and .* no DistributedSchedulerModule: none of them runs\\. Import DistributedSchedulerModule\\.forRoot\\(\\)`))),
+      ['OwnReports', 'Pages', 'Reports'].map((name) =>
+        expect.stringMatching(
+          new RegExp(
+            `^${name} declares jobs, and .* no DistributedSchedulerModule: none of them runs\\. Import DistributedSchedulerModule\\.forRoot\\(\\)`,
+          ),
+        ),
+      ),
     );
   });
 
@@ -100,7 +120,11 @@ describe('a module that is loaded lazily', () => {
     warnings.length = 0;
     await app.get(LazyModuleLoader).load(() => LazyModule);
     await app.get(LazyModuleLoader).load(() => LazyModule);
-    expect(warnings).toEqual([expect.stringMatching(/^LazyJobs declares jobs, and was created after .*: none of them runs here\. .*import its module .*JobRegistry\.add/s)]);
+    expect(warnings).toEqual([
+      expect.stringMatching(
+        /^LazyJobs declares jobs, and was created after .*: none of them runs here\. .*import its module .*JobRegistry\.add/s,
+      ),
+    ]);
     expect(app.get(JobRegistry).names()).toEqual([]);
   });
 
@@ -132,12 +156,24 @@ describe('a generator is no handler', () => {
       async *page() {}
     }
     const started = startApp(database, { providers: [Jobs] }, { enabled: false });
-    await expect(started).rejects.toThrow(/Jobs\.export: .*generator.*\n.*Jobs\.report: .*generator.*\n.*Jobs\.page: .*generator/);
+    await expect(started).rejects.toThrow(
+      /Jobs\.export: .*generator.*\n.*Jobs\.report: .*generator.*\n.*Jobs\.page: .*generator/,
+    );
   });
 
   it.each([
-    ['an asynchronous generator', async function* () { yield 1; }],
-    ['a generator', function* () { yield 1; }],
+    [
+      'an asynchronous generator',
+      async function* () {
+        yield 1;
+      },
+    ],
+    [
+      'a generator',
+      function* () {
+        yield 1;
+      },
+    ],
     ['a promise of one', async () => (async function* () {})()],
     ['an observable of one', () => of((function* () {})())],
   ])('and one that returns %s fails in words, for no attempt would do better', async (_what, made) => {
@@ -232,7 +268,9 @@ describe('what a provider asks of the scheduler in its onModuleInit', () => {
         await this.scheduler.inventory();
       }
     }
-    await expect(startApp(own, { providers: [Setup] }, { migrate: false })).rejects.toThrow(/lacks job_schedule.*migrate: true/);
+    await expect(startApp(own, { providers: [Setup] }, { migrate: false })).rejects.toThrow(
+      /lacks job_schedule.*migrate: true/,
+    );
   });
 });
 

@@ -1,7 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { DatabaseConnectionError, DistributedCron, DistributedSchedulerModule, type DistributedSchedulerOptions } from '../../lib/index.js';
+import {
+  DatabaseConnectionError,
+  DistributedCron,
+  DistributedSchedulerModule,
+  type DistributedSchedulerOptions,
+} from '../../lib/index.js';
 import { SchedulerLifecycle } from '../../lib/lifecycle/scheduler.lifecycle.js';
 import { PartitionsService } from '../../lib/maintenance/partitions.service.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
@@ -27,12 +32,19 @@ class Jobs {
   tick() {}
 }
 
-/** An application whose database goes away in the middle of its start: the pool has connected, the heartbeat has not. */
+/**
+ * An application whose database goes away in the middle of its start: the pool has connected, the heartbeat has not.
+ */
 function starting(when: 'before the partitions' | 'after the partitions', options: DistributedSchedulerOptions = {}) {
   let cut = () => {};
   const gone = new Promise<void>((resolve) => (cut = resolve));
   let close = async () => {};
-  const scheduler = DistributedSchedulerModule.forRoot({ connection: wire.url, migrate: true, logging: false, ...options });
+  const scheduler = DistributedSchedulerModule.forRoot({
+    connection: wire.url,
+    migrate: true,
+    logging: false,
+    ...options,
+  });
   const started = startModules({ imports: [scheduler], providers: [Jobs] }, (app) => {
     close = () => app.get(SchedulerLifecycle, { strict: false }).onModuleDestroy();
     const partitions = app.get(PartitionsService, { strict: false });
@@ -66,7 +78,9 @@ describe('a database that goes away while the application starts', () => {
   it('fails the start, in words, when nobody is to wait', async () => {
     const { started } = starting('after the partitions');
     await expect(started).rejects.toThrow(DatabaseConnectionError);
-    await expect(started).rejects.toThrow(/heartbeat’s own connection\): .*\. The database cannot be reached: see that its server runs and that host and port are right\. waitForDatabase says how long a start waits for that/);
+    await expect(started).rejects.toThrow(
+      /heartbeat’s own connection\): .*\. The database cannot be reached: see that its server runs and that host and port are right\. waitForDatabase says how long a start waits for that/,
+    );
   });
 
   it('keeps nobody waiting who closes the application meanwhile', async () => {
@@ -75,6 +89,10 @@ describe('a database that goes away while the application starts', () => {
     await close();
     await started;
     wire.mend();
-    expect(await database.query(`select from pg_stat_activity where datname = current_database() and application_name like 'nestjs%'`)).toEqual([]);
+    expect(
+      await database.query(
+        `select from pg_stat_activity where datname = current_database() and application_name like 'nestjs%'`,
+      ),
+    ).toEqual([]);
   });
 });

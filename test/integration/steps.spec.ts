@@ -39,7 +39,15 @@ type Handler = (run: CronRun, receipts: ReceiptService) => Promise<unknown>;
 let jobs = 0;
 
 /** An application with one job, which does this. */
-async function appOf(handler: Handler, { cron = '0 * * * *', enabled = false, ...options }: Partial<DistributedCronOptions> & { cron?: string; enabled?: boolean } = {}, scheduler: DistributedSchedulerOptions = {}) {
+async function appOf(
+  handler: Handler,
+  {
+    cron = '0 * * * *',
+    enabled = false,
+    ...options
+  }: Partial<DistributedCronOptions> & { cron?: string; enabled?: boolean } = {},
+  scheduler: DistributedSchedulerOptions = {},
+) {
   const name = `job-${++jobs}`;
   @Injectable()
   class Job {
@@ -52,32 +60,48 @@ async function appOf(handler: Handler, { cron = '0 * * * *', enabled = false, ..
   }
   const app = await startApp(database, { providers: [Job] }, { enabled, pollInterval: '200ms', ...scheduler });
   const told: SchedulerFact['type'][] = [];
-  app.get(SchedulerEvents).subscribe((event) => void ('jobName' in event && event.jobName === name && told.push(event.type)));
+  app
+    .get(SchedulerEvents)
+    .subscribe((event) => void ('jobName' in event && event.jobName === name && told.push(event.type)));
   return { app, name, told };
 }
 
 const wound = (app: TestingModule) => nextEvent(app, 'run.woundUp');
-const effectsOf = async (job: string) => (await database.query<{ what: string }>('select what from effects where job = $1 order by what', [job])).map(({ what }) => what);
-const write = ({ jobName, attempt }: CronRun, what: string) => [`insert into effects values ($1, $2, $3)`, [jobName, attempt, what]] as const;
-const rowOf = (app: TestingModule, { jobName, fireTime }: { jobName: string; fireTime: Date }) => app.get(ClaimService).find({ jobName, fireTime });
+const effectsOf = async (job: string) =>
+  (await database.query<{ what: string }>('select what from effects where job = $1 order by what', [job])).map(
+    ({ what }) => what,
+  );
+const write = ({ jobName, attempt }: CronRun, what: string) =>
+  [`insert into effects values ($1, $2, $3)`, [jobName, attempt, what]] as const;
+const rowOf = (app: TestingModule, { jobName, fireTime }: { jobName: string; fireTime: Date }) =>
+  app.get(ClaimService).find({ jobName, fireTime });
 const of = (work: Promise<unknown>) => work.catch((error: unknown) => error);
 
 describe('run.checkpoint', () => {
   /** Goes over three pages, and fails at each of the first attempts after the page of that number. */
-  const pages = (seen: { fireTime: Date; text: string }[]): Handler => async (run) => {
-    const from = (await run.checkpoint.get<{ next: number }>())?.next ?? 1;
-    seen.push({ fireTime: run.fireTime, text: `attempt ${run.attempt} from ${from}` });
-    for (let page = from; page <= 3; page++) {
-      await run.checkpoint.save({ next: page + 1 });
-      if (page === run.attempt) throw new Error(`page ${page}`);
-    }
-  };
+  const pages =
+    (seen: { fireTime: Date; text: string }[]): Handler =>
+    async (run) => {
+      const from = (await run.checkpoint.get<{ next: number }>())?.next ?? 1;
+      seen.push({ fireTime: run.fireTime, text: `attempt ${run.attempt} from ${from}` });
+      for (let page = from; page <= 3; page++) {
+        await run.checkpoint.save({ next: page + 1 });
+        if (page === run.attempt) throw new Error(`page ${page}`);
+      }
+    };
 
   it('lets the next attempt resume where the last one was, and a replay of a dead run, too', async () => {
     const seen: { fireTime: Date; text: string }[] = [];
-    const { app, name } = await appOf(pages(seen), { cron: '* * * * * *', maxAttempts: 2, overlap: 'forbid', enabled: true });
+    const { app, name } = await appOf(pages(seen), {
+      cron: '* * * * * *',
+      maxAttempts: 2,
+      overlap: 'forbid',
+      enabled: true,
+    });
     const { fireTime } = await nextEvent(app, 'run.dead');
-    expect(await app.get(SchedulerService).explain(name, fireTime)).toMatchObject({ checkpoint: 'Its handler has saved the checkpoint {"next": 3}; a replay of it resumes from there.' });
+    expect(await app.get(SchedulerService).explain(name, fireTime)).toMatchObject({
+      checkpoint: 'Its handler has saved the checkpoint {"next": 3}; a replay of it resumes from there.',
+    });
     await app.get(SchedulerService).pause(name, { by: 'test' });
     const done = nextEvent(app, 'run.completed', (event) => event.fireTime.getTime() === fireTime.getTime());
     await app.get(SchedulerService).replay(name, fireTime, { by: 'test' });
@@ -122,7 +146,11 @@ describe('run.transaction', () => {
   it('commits a step and its checkpoint together, or neither', async () => {
     const ends: unknown[] = [];
     const { app, name } = await appOf(async (run) => {
-      ends.push(await run.transaction((manager) => manager.query(...write(run, 'a')).then(() => 41), { checkpoint: (result) => ({ next: result + 1 }) }));
+      ends.push(
+        await run.transaction((manager) => manager.query(...write(run, 'a')).then(() => 41), {
+          checkpoint: (result) => ({ next: result + 1 }),
+        }),
+      );
       ends.push(await run.checkpoint.get());
       const failing = run.transaction(
         async (manager) => {
@@ -132,10 +160,20 @@ describe('run.transaction', () => {
         { checkpoint: { next: 99 } },
       );
       ends.push(await of(failing), await run.checkpoint.get());
-      ends.push(await of(run.transaction((manager) => manager.query(...write(run, 'c')), { checkpoint: () => undefined })), await run.checkpoint.get());
+      ends.push(
+        await of(run.transaction((manager) => manager.query(...write(run, 'c')), { checkpoint: () => undefined })),
+        await run.checkpoint.get(),
+      );
     });
     const end = await runJob(app, name);
-    expect(ends).toEqual([41, { next: 42 }, new Error('half-way'), { next: 42 }, expect.any(InvalidCheckpointError), { next: 42 }]);
+    expect(ends).toEqual([
+      41,
+      { next: 42 },
+      new Error('half-way'),
+      { next: 42 },
+      expect.any(InvalidCheckpointError),
+      { next: 42 },
+    ]);
     expect(await effectsOf(name)).toEqual(['a']);
     expect(await rowOf(app, end)).toMatchObject({ status: 'done', checkpoint: { next: 42 } });
   });
@@ -150,7 +188,9 @@ describe('run.transaction', () => {
       failed = await of(
         run.transaction(async (manager) => {
           await manager.query(...write(run, 'a'));
-          await database.query(`update job_runs set attempt = 2, claimed_by = 'other' where job_name = $1`, [run.jobName]);
+          await database.query(`update job_runs set attempt = 2, claimed_by = 'other' where job_name = $1`, [
+            run.jobName,
+          ]);
         }, options),
       );
     });
@@ -190,7 +230,12 @@ describe('run.transaction', () => {
     expect(error).toMatchObject({ message: 'too late' });
     expect([inside, after]).toEqual([[{ status: 'running' }], [{ status: 'done' }]]);
     expect(await effectsOf(name)).toEqual(['a']);
-    expect(await rowOf(app, { jobName: name, fireTime })).toMatchObject({ status: 'done', attempt: 1, error: null, checkpoint: 'all' });
+    expect(await rowOf(app, { jobName: name, fireTime })).toMatchObject({
+      status: 'done',
+      attempt: 1,
+      error: null,
+      checkpoint: 'all',
+    });
     expect(told).toEqual(['run.claimed', 'run.started', 'run.completed', 'run.woundUp']);
   });
 
@@ -247,7 +292,14 @@ describe('run.transaction', () => {
     );
     const { fireTime } = await nextEvent(app, 'run.completed');
     // Another instance would have it by then.
-    while ((await database.query('select from generate_series(1, 1) where clock_timestamp() > $1::timestamptz', [new Date(fireTime.getTime() + 2_500)])).length === 0) await pause(50);
+    while (
+      (
+        await database.query('select from generate_series(1, 1) where clock_timestamp() > $1::timestamptz', [
+          new Date(fireTime.getTime() + 2_500),
+        ])
+      ).length === 0
+    )
+      await pause(50);
     expect(begun).toHaveLength(1);
     const next = nextEvent(app, 'run.started');
     release();
@@ -268,7 +320,10 @@ describe('run.transaction', () => {
       ends.push(await of(run.transaction(nothing, { in: {} as DataSource })));
       let go: () => void = () => {};
       const slow = receipts.once('2', () => new Promise<void>((resolve) => (go = resolve)));
-      ends.push(await of(run.complete()), await of(run.transaction((manager) => manager.query(...write(run, 'a')), { complete: true })));
+      ends.push(
+        await of(run.complete()),
+        await of(run.transaction((manager) => manager.query(...write(run, 'a')), { complete: true })),
+      );
       go();
       await slow;
     });
@@ -284,7 +339,9 @@ describe('run.transaction', () => {
       expect.any(OpenWorkError),
       expect.any(OpenWorkError),
     ]);
-    expect((ends[1] as Error).message).toMatch(/^ReceiptService\.once\("1"\) was called inside the transaction of run\.transaction\./);
+    expect((ends[1] as Error).message).toMatch(
+      /^ReceiptService\.once\("1"\) was called inside the transaction of run\.transaction\./,
+    );
     expect((ends[4] as Error).message).toContain('did you mean "complete"?');
     expect(await effectsOf(name)).toEqual([]);
   });
@@ -294,12 +351,19 @@ describe('run.transaction', () => {
     let wire: Wire;
     beforeAll(async () => {
       wire = await Wire.to(database.url);
-      own = await new DataSource({ type: 'postgres', url: wire.url, poolSize: 2, poolErrorHandler: () => {} }).initialize();
+      own = await new DataSource({
+        type: 'postgres',
+        url: wire.url,
+        poolSize: 2,
+        poolErrorHandler: () => {},
+      }).initialize();
       // A commit that takes its time.
       await database.query(`
         create function take_time() returns trigger language plpgsql as $$ begin perform pg_sleep(1); return null; end $$`);
       await database.query('create table slow (job text)');
-      await database.query('create constraint trigger slow_commit after insert on slow deferrable initially deferred for each row execute function take_time()');
+      await database.query(
+        'create constraint trigger slow_commit after insert on slow deferrable initially deferred for each row execute function take_time()',
+      );
     });
     afterAll(async () => {
       await own.destroy();
@@ -307,11 +371,20 @@ describe('run.transaction', () => {
     });
 
     const committing = async () => {
-      while ((await database.query(`select from pg_stat_activity where wait_event = 'PgSleep' and datname = current_database()`)).length === 0) await pause(20);
+      while (
+        (
+          await database.query(
+            `select from pg_stat_activity where wait_event = 'PgSleep' and datname = current_database()`,
+          )
+        ).length === 0
+      )
+        await pause(20);
     };
 
     it('commits there', async () => {
-      const { app, name } = await appOf((run) => run.transaction((manager) => manager.query(...write(run, 'a')), { in: own, complete: true }));
+      const { app, name } = await appOf((run) =>
+        run.transaction((manager) => manager.query(...write(run, 'a')), { in: own, complete: true }),
+      );
       expect(await runJob(app, name)).toMatchObject({ type: 'run.completed' });
       expect(await effectsOf(name)).toEqual(['a']);
     });
@@ -319,7 +392,10 @@ describe('run.transaction', () => {
     it('finds out that it has committed when the answer to the commit was lost', async () => {
       let result: unknown;
       const { app, name, told } = await appOf(async (run) => {
-        result = await run.transaction((manager) => manager.query('insert into slow values ($1)', [run.jobName]).then(() => 'kept'), { in: own, complete: true });
+        result = await run.transaction(
+          (manager) => manager.query('insert into slow values ($1)', [run.jobName]).then(() => 'kept'),
+          { in: own, complete: true },
+        );
       });
       const woundUp = wound(app);
       const ended = runJob(app, name);
@@ -335,10 +411,17 @@ describe('run.transaction', () => {
     });
 
     it('finds out that it has not, and then the attempt has failed', async () => {
-      const { app, name } = await appOf((run) => run.transaction((manager) => manager.query('insert into slow values ($1)', [run.jobName]), { in: own, complete: true }));
+      const { app, name } = await appOf((run) =>
+        run.transaction((manager) => manager.query('insert into slow values ($1)', [run.jobName]), {
+          in: own,
+          complete: true,
+        }),
+      );
       const ended = runJob(app, name);
       await committing();
-      await database.query(`select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'PgSleep' and datname = current_database()`);
+      await database.query(
+        `select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'PgSleep' and datname = current_database()`,
+      );
       const end = await ended;
       expect(end.type).toBe('run.failed');
       expect(await rowOf(app, end)).toMatchObject({ status: 'failed' });
@@ -351,7 +434,9 @@ describe('run.transaction', () => {
       const ends: unknown[] = [];
       const { app, name } = await appOf(async (run) => {
         ends.push(await of(run.transaction(() => {}, { in: elsewhere })));
-        await other.query('create table job_runs (job_name text, fire_time timestamptz, status text, attempt integer, claimed_by text, lease_until timestamptz)');
+        await other.query(
+          'create table job_runs (job_name text, fire_time timestamptz, status text, attempt integer, claimed_by text, lease_until timestamptz)',
+        );
         ends.push(await of(run.transaction(() => {}, { in: elsewhere })));
       });
       expect(await runJob(app, name)).toMatchObject({ type: 'run.completed' });
@@ -367,7 +452,12 @@ describe('run.complete', () => {
     const ends: unknown[] = [];
     const { app, name, told } = await appOf(async (run, receipts) => {
       await run.complete();
-      ends.push(await of(run.complete()), await of(run.checkpoint.save(1)), await of(run.transaction(() => {})), await of(receipts.once('1', () => {})));
+      ends.push(
+        await of(run.complete()),
+        await of(run.checkpoint.save(1)),
+        await of(run.transaction(() => {})),
+        await of(receipts.once('1', () => {})),
+      );
     });
     const woundUp = wound(app);
     const end = await runJob(app, name);
@@ -380,11 +470,14 @@ describe('run.complete', () => {
   });
 
   it('says of a handler that was told to stop that it had finished', async () => {
-    const { app, name } = await appOf(async (run) => {
-      await app.get(SchedulerService).cancel(run.jobName, run.fireTime, { by: 'test' });
-      while (!run.signal.aborted) await pause(20);
-      await run.complete();
-    }, { cron: '* * * * * *', enabled: true, overlap: 'forbid' });
+    const { app, name } = await appOf(
+      async (run) => {
+        await app.get(SchedulerService).cancel(run.jobName, run.fireTime, { by: 'test' });
+        while (!run.signal.aborted) await pause(20);
+        await run.complete();
+      },
+      { cron: '* * * * * *', enabled: true, overlap: 'forbid' },
+    );
     const { fireTime } = await nextEvent(app, 'run.completed');
     expect(await rowOf(app, { jobName: name, fireTime })).toMatchObject({ status: 'done' });
   });

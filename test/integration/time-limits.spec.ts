@@ -1,7 +1,14 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
 import { once } from 'node:events';
-import { CronRun, DistributedCron, ReceiptService, SchedulerEvents, TimeoutError, type SchedulerEvent } from '../../lib/index.js';
+import {
+  CronRun,
+  DistributedCron,
+  ReceiptService,
+  SchedulerEvents,
+  TimeoutError,
+  type SchedulerEvent,
+} from '../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { Wire } from '../support/wire.js';
 import { closeApps, nextEvent, startApp } from './support/apps.js';
@@ -16,7 +23,8 @@ afterEach(async () => {
 });
 
 const never = () => new Promise<void>(() => {});
-const row = async (fireTime: Date) => (await database.query<Record<string, any>>('select * from job_runs where fire_time = $1', [fireTime]))[0]!;
+const row = async (fireTime: Date) =>
+  (await database.query<Record<string, any>>('select * from job_runs where fire_time = $1', [fireTime]))[0]!;
 
 describe('a handler that takes longer than its timeout', () => {
   it('is told so by its signal; when it ends the attempt has failed with that, and the next one follows', async () => {
@@ -39,10 +47,22 @@ describe('a handler that takes longer than its timeout', () => {
     });
     const { fireTime } = await nextEvent(app, 'run.completed', (event) => event.attempt === 2);
     expect(reasons).toEqual([expect.any(TimeoutError)]);
-    expect(events.filter((type) => type !== 'run.claimed')).toEqual(['run.overBudget', 'run.timedOut', 'run.failed', 'run.started', 'run.completed']);
+    expect(events.filter((type) => type !== 'run.claimed')).toEqual([
+      'run.overBudget',
+      'run.timedOut',
+      'run.failed',
+      'run.started',
+      'run.completed',
+    ]);
     const { status, earlier_attempts } = await row(fireTime);
     expect(status).toBe('done');
-    expect(earlier_attempts).toMatchObject([{ attempt: 1, status: 'failed', error: { name: 'TimeoutError', message: expect.stringContaining('its timeout of 300ms') } }]);
+    expect(earlier_attempts).toMatchObject([
+      {
+        attempt: 1,
+        status: 'failed',
+        error: { name: 'TimeoutError', message: expect.stringContaining('its timeout of 300ms') },
+      },
+    ]);
   });
 });
 
@@ -75,14 +95,26 @@ describe('trap 7: a handler that never ends', () => {
     let hung: CronRun | undefined;
     @Injectable()
     class Jobs {
-      @DistributedCron('* * * * * *', { name: 'hung', overlap: 'allow', timeout: 100, maxRunTime: '2s', lease: '1s', renewEvery: 200 })
+      @DistributedCron('* * * * * *', {
+        name: 'hung',
+        overlap: 'allow',
+        timeout: 100,
+        maxRunTime: '2s',
+        lease: '1s',
+        renewEvery: 200,
+      })
       async run(run: CronRun) {
         hung ??= run;
         if (run === hung) await never();
       }
     }
-    const apps = [await startApp(database, { providers: [Jobs] }, { pollInterval: '200ms' }), await startApp(database, { providers: [Jobs] }, { pollInterval: '200ms' })];
-    const secondAttempt = Promise.race(apps.map((app) => nextEvent(app, 'run.completed', ({ attempt }) => attempt === 2)));
+    const apps = [
+      await startApp(database, { providers: [Jobs] }, { pollInterval: '200ms' }),
+      await startApp(database, { providers: [Jobs] }, { pollInterval: '200ms' }),
+    ];
+    const secondAttempt = Promise.race(
+      apps.map((app) => nextEvent(app, 'run.completed', ({ attempt }) => attempt === 2)),
+    );
     const { fireTime } = await secondAttempt;
     expect(hung!.signal.reason).toBeInstanceOf(TimeoutError);
     const { started_at, earlier_attempts } = await row(fireTime);
@@ -120,7 +152,13 @@ describe('an effect whose statement is never answered', () => {
     class Jobs {
       constructor(private readonly receipts: ReceiptService) {}
 
-      @DistributedCron('* * * * * *', { name: 'silent', overlap: 'allow', maxRunTime: '2s', lease: '1s', renewEvery: 200 })
+      @DistributedCron('* * * * * *', {
+        name: 'silent',
+        overlap: 'allow',
+        maxRunTime: '2s',
+        lease: '1s',
+        renewEvery: 200,
+      })
       async run({ fireTime, attempt }: CronRun) {
         first ??= fireTime.getTime();
         if (fireTime.getTime() !== first) return;
@@ -131,7 +169,11 @@ describe('an effect whose statement is never answered', () => {
       }
     }
     // One connection each: that of the receipts is the newest.
-    const app = await startApp({ ...database, url: wire.url }, { providers: [Jobs] }, { poolSize: 1, pollInterval: '200ms' });
+    const app = await startApp(
+      { ...database, url: wire.url },
+      { providers: [Jobs] },
+      { poolSize: 1, pollInterval: '200ms' },
+    );
     try {
       const timedOut = nextEvent(app, 'run.timedOut');
       const refused = nextEvent(app, 'run.refused');
@@ -139,7 +181,11 @@ describe('an effect whose statement is never answered', () => {
       expect(await timedOut).toMatchObject({ limit: 'maxRunTime', attempt: 1 });
       expect(await refused).toMatchObject({ attempt: 1 });
       expect(await database.query('select attempt from effects')).toEqual([{ attempt: 2 }]);
-      expect(await row(new Date(first!))).toMatchObject({ status: 'done', attempt: 2, earlier_attempts: [{ status: 'orphaned' }] });
+      expect(await row(new Date(first!))).toMatchObject({
+        status: 'done',
+        attempt: 2,
+        earlier_attempts: [{ status: 'orphaned' }],
+      });
     } finally {
       await closeApps();
       wire.end();

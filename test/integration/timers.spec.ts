@@ -19,7 +19,8 @@ afterEach(() => {
 /** Every timer of the process fires this much too early, as timers and clocks that disagree make it. */
 function wakeEarly(millis: number): void {
   globalThis.setTimeout = Object.assign(
-    ((work: () => void, delay = 0, ...args: []) => original(work, Math.max(0, delay - millis), ...args)) as typeof setTimeout,
+    ((work: () => void, delay = 0, ...args: []) =>
+      original(work, Math.max(0, delay - millis), ...args)) as typeof setTimeout,
     { __promisify__: original.__promisify__ },
   );
 }
@@ -32,13 +33,20 @@ describe('timers that fire 20 ms early', () => {
     class Each {
       @DistributedCron('* * * * * *', { name: `each-second-of-${replicas}`, overlap: 'allow' })
       async run({ fireTime }: CronRun) {
-        const [row] = await database.query<{ early: number }>('select 1000 * extract(epoch from $1::timestamptz - clock_timestamp())::float8 as early', [fireTime]);
+        const [row] = await database.query<{ early: number }>(
+          'select 1000 * extract(epoch from $1::timestamptz - clock_timestamp())::float8 as early',
+          [fireTime],
+        );
         starts.push({ fireTime: fireTime.getTime(), earlyMs: row!.early });
       }
     }
     const apps = await Promise.all(Array.from({ length: replicas }, () => startApp(database, { providers: [Each] })));
     await new Promise<void>((resolve) => {
-      for (const app of apps) app.get(SchedulerEvents).of('run.completed').subscribe(() => starts.length >= 6 && resolve());
+      for (const app of apps)
+        app
+          .get(SchedulerEvents)
+          .of('run.completed')
+          .subscribe(() => starts.length >= 6 && resolve());
     });
     const times = starts.map(({ fireTime }) => fireTime).sort((a, b) => a - b);
     expect(times).toEqual(times.map((_, index) => times[0]! + index * 1_000));

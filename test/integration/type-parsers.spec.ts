@@ -2,7 +2,14 @@ import { Injectable } from '@nestjs/common';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
 import { DataSource } from 'typeorm';
-import { CronRun, DistributedCron, DistributedSchedulerModule, ReceiptService, SchedulerService, type DistributedSchedulerOptions } from '../../lib/index.js';
+import {
+  CronRun,
+  DistributedCron,
+  DistributedSchedulerModule,
+  ReceiptService,
+  SchedulerService,
+  type DistributedSchedulerOptions,
+} from '../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { closeApps, nextEvent, nextRun, startModules } from './support/apps.js';
 
@@ -52,7 +59,8 @@ async function story(options: DistributedSchedulerOptions, mine: DataSource): Pr
     @DistributedCron('0 0 29 2 *', { name, backoff: 10, maxAttempts: 3 })
     async run(run: CronRun) {
       const { receipts } = this;
-      const write = (what: string) => (manager: { query(sql: string, values: unknown[]): Promise<unknown> }) => manager.query('insert into effects values ($1, $2)', [name, what]);
+      const write = (what: string) => (manager: { query(sql: string, values: unknown[]): Promise<unknown> }) =>
+        manager.query('insert into effects values ($1, $2)', [name, what]);
       const call = async (key: string) => void calls.push(key);
       for (const _again of [1, 2]) {
         await receipts.once('receipt', write('receipt'));
@@ -61,9 +69,13 @@ async function story(options: DistributedSchedulerOptions, mine: DataSource): Pr
         await mine.transaction('SERIALIZABLE', (manager) => receipts.once('strict', write('strict'), { in: manager }));
         await receipts.onceExternal('call', call, { inDoubt: 'park' });
         await receipts.onceEach(['each 1', 'each 2'], (entity, manager) => write(entity)(manager));
-        await receipts.onceBatch(['batch 1', 'batch 2'], async (entities, manager) => {
-          for (const entity of entities) await write(entity)(manager);
-        }, { effect: 'batch' });
+        await receipts.onceBatch(
+          ['batch 1', 'batch 2'],
+          async (entities, manager) => {
+            for (const entity of entities) await write(entity)(manager);
+          },
+          { effect: 'batch' },
+        );
         for await (const entity of receipts.pending(['each 1', 'pending'])) found.push(entity);
       }
       const step = await run.checkpoint.get<{ step: number }>();
@@ -73,11 +85,18 @@ async function story(options: DistributedSchedulerOptions, mine: DataSource): Pr
       if (run.attempt === 1) throw new Error('at the end');
     }
   }
-  const app = await startModules({ imports: [DistributedSchedulerModule.forRoot({ migrate: true, logging: false, pollInterval: 100, ...options })], providers: [Job] });
+  const app = await startModules({
+    imports: [DistributedSchedulerModule.forRoot({ migrate: true, logging: false, pollInterval: 100, ...options })],
+    providers: [Job],
+  });
   const scheduler = app.get(SchedulerService);
   await scheduler.pause(name, OPS);
   const entry = async () => (await scheduler.inventory()).find((job) => job.name === name)!;
-  expect(await entry()).toMatchObject({ enabled: true, paused: { since: expect.any(Date), until: null, by: 'ops' }, overridden: null });
+  expect(await entry()).toMatchObject({
+    enabled: true,
+    paused: { since: expect.any(Date), until: null, by: 'ops' },
+    overridden: null,
+  });
   expect(await scheduler.resume(name, OPS)).toBe(true);
   expect(await scheduler.resume(name, OPS)).toBe(false);
   expect(await entry()).toMatchObject({ enabled: true, paused: null });
@@ -85,11 +104,23 @@ async function story(options: DistributedSchedulerOptions, mine: DataSource): Pr
   const { fireTime } = await scheduler.runNow(name, OPS);
   expect(await failed).toMatchObject({ jobName: name, fireTime, attempt: 1, error: { message: 'at the end' } });
   expect(await ended).toMatchObject({ fireTime, attempt: 2 });
-  expect(await scheduler.explain(name, fireTime)).toMatchObject({ starts: [{ attempt: 1, startedAt: expect.any(Date) }, { attempt: 2 }], beside: [], inDoubt: [] });
-  expect((await scheduler.actions({ jobName: name })).map(({ action, at }) => [action, at instanceof Date])).toEqual(expect.arrayContaining([['pause', true], ['resume', true]]));
+  expect(await scheduler.explain(name, fireTime)).toMatchObject({
+    starts: [{ attempt: 1, startedAt: expect.any(Date) }, { attempt: 2 }],
+    beside: [],
+    inDoubt: [],
+  });
+  expect((await scheduler.actions({ jobName: name })).map(({ action, at }) => [action, at instanceof Date])).toEqual(
+    expect.arrayContaining([
+      ['pause', true],
+      ['resume', true],
+    ]),
+  );
   expect(calls).toHaveLength(1);
   expect(found).toEqual(['pending', 'pending', undefined, 'pending', 'pending', { step: 2 }]);
-  const [row] = await database.query<{ all: string }>(`select string_agg(what, ', ' order by what) as all from effects where job = $1`, [name]);
+  const [row] = await database.query<{ all: string }>(
+    `select string_agg(what, ', ' order by what) as all from effects where job = $1`,
+    [name],
+  );
   expect(row!.all).toBe('batch 1, batch 2, each 1, each 2, in mine, joined, receipt, strict, transaction');
 }
 
@@ -97,26 +128,41 @@ const IDENTITY: Parser = (text) => text;
 
 describe('B42 each effect is once over two attempts, whatever the application makes of types', () => {
   const PARSERS: [string, number, Parser][] = [
-    ...[16, 20, 21, 23, 25, 114, 1009, 1114, 1184, 1700, 2950, 3802].map((oid): [string, number, Parser] => [`type ${oid} as it comes`, oid, IDENTITY]),
+    ...[16, 20, 21, 23, 25, 114, 1009, 1114, 1184, 1700, 2950, 3802].map((oid): [string, number, Parser] => [
+      `type ${oid} as it comes`,
+      oid,
+      IDENTITY,
+    ]),
     ...[20, 21, 23].map((oid): [string, number, Parser] => [`type ${oid} as BigInt`, oid, BigInt]),
   ];
 
-  it.each(PARSERS)('%s, in the whole process', async (_what, oid, parser) => {
-    parseAs(oid, parser);
-    await story({ connection: database.url }, await sourceOf());
-    await closeApps();
-    const dataSource = await sourceOf();
-    await story({ dataSource }, dataSource);
-  }, 60_000);
+  it.each(PARSERS)(
+    '%s, in the whole process',
+    async (_what, oid, parser) => {
+      parseAs(oid, parser);
+      await story({ connection: database.url }, await sourceOf());
+      await closeApps();
+      const dataSource = await sourceOf();
+      await story({ dataSource }, dataSource);
+    },
+    60_000,
+  );
 
   it.each<[string, { types?: Types; binary?: boolean }]>([
     ['nothing', { types: { getTypeParser: () => IDENTITY } }],
-    ['booleans, as true and false in words', { types: { getTypeParser: (oid) => (oid === 16 ? (text) => (text === 't' ? 'true' : 'false') : IDENTITY) } }],
+    [
+      'booleans, as true and false in words',
+      { types: { getTypeParser: (oid) => (oid === 16 ? (text) => (text === 't' ? 'true' : 'false') : IDENTITY) } },
+    ],
     ['all, in its binary form', { binary: true }],
-  ])('its pool parses %s', async (_what, extra) => {
-    const dataSource = await sourceOf(extra);
-    await story({ dataSource }, dataSource);
-    await closeApps();
-    await story({ connection: { url: database.url, extra } }, dataSource);
-  }, 60_000);
+  ])(
+    'its pool parses %s',
+    async (_what, extra) => {
+      const dataSource = await sourceOf(extra);
+      await story({ dataSource }, dataSource);
+      await closeApps();
+      await story({ connection: { url: database.url, extra } }, dataSource);
+    },
+    60_000,
+  );
 });

@@ -19,15 +19,26 @@ afterEach(closeApps);
 afterAll(() => database.drop());
 
 const write = (manager: EntityManager) => manager.query(`insert into effects values ('written')`);
-const vanish = ({ jobName }: { jobName: string }) => database.query('delete from job_runs where job_name = $1', [jobName]);
-const inTheirs = async ({ app }: InRun, level: 'READ COMMITTED' | 'SERIALIZABLE', work: (manager: EntityManager) => Promise<unknown>) => (await app.get(SchedulerDatabase).receipts()).transaction(level, work);
+const vanish = ({ jobName }: { jobName: string }) =>
+  database.query('delete from job_runs where job_name = $1', [jobName]);
+const inTheirs = async (
+  { app }: InRun,
+  level: 'READ COMMITTED' | 'SERIALIZABLE',
+  work: (manager: EntityManager) => Promise<unknown>,
+) => (await app.get(SchedulerDatabase).receipts()).transaction(level, work);
 let calls = 0;
 
 /** Each once it has vanished, and where there is a moment inside, when it vanishes in that. */
 const FORMS: [string, (here: InRun) => Promise<unknown>][] = [
   ['once', ({ receipts }) => receipts.once('a', write)],
-  ['once in the application’s transaction', (here) => inTheirs(here, 'READ COMMITTED', (manager) => here.receipts.once('a', write, { in: manager }))],
-  ['once in the application’s strict transaction', (here) => inTheirs(here, 'SERIALIZABLE', (manager) => here.receipts.once('a', write, { in: manager }))],
+  [
+    'once in the application’s transaction',
+    (here) => inTheirs(here, 'READ COMMITTED', (manager) => here.receipts.once('a', write, { in: manager })),
+  ],
+  [
+    'once in the application’s strict transaction',
+    (here) => inTheirs(here, 'SERIALIZABLE', (manager) => here.receipts.once('a', write, { in: manager })),
+  ],
   ['onceEach', ({ receipts }) => receipts.onceEach(['a', 'b'], (_, manager) => write(manager))],
   ['onceExternal', ({ receipts }) => receipts.onceExternal('a', () => (calls += 1), { inDoubt: 'park' })],
   ['run.checkpoint.save', ({ run }) => run.checkpoint.save(1)],
@@ -40,7 +51,10 @@ const INSIDE: [string, (here: InRun) => Promise<unknown>][] = [
   ['once', ({ receipts, run }) => receipts.once('a', (manager) => write(manager).then(() => vanish(run)))],
   ['onceEach', ({ receipts, run }) => receipts.onceEach(['a'], (_, manager) => write(manager).then(() => vanish(run)))],
   ['run.transaction', ({ run }) => run.transaction((manager) => write(manager).then(() => vanish(run)))],
-  ['run.transaction that completes', ({ run }) => run.transaction((manager) => write(manager).then(() => vanish(run)), { complete: true })],
+  [
+    'run.transaction that completes',
+    ({ run }) => run.transaction((manager) => write(manager).then(() => vanish(run)), { complete: true }),
+  ],
 ];
 
 async function expectNothing(thrown: unknown): Promise<void> {

@@ -40,7 +40,14 @@ const NEVER_DUE = '0 3 29 2 *';
 const DEAF_TO_POLLS: DistributedSchedulerOptions = { pollInterval: '1h' };
 
 /** @param untilAborted its handler ends when it is told to */
-function replica({ cron = NEVER_DUE, untilAborted = false, ...options }: DistributedCronOptions & { cron?: string; untilAborted?: boolean } = {}, scheduler: DistributedSchedulerOptions = {}): Promise<TestingModule> {
+function replica(
+  {
+    cron = NEVER_DUE,
+    untilAborted = false,
+    ...options
+  }: DistributedCronOptions & { cron?: string; untilAborted?: boolean } = {},
+  scheduler: DistributedSchedulerOptions = {},
+): Promise<TestingModule> {
   @Injectable()
   class Jobs {
     @DistributedCron(cron, { name: 'export', ...options })
@@ -66,7 +73,8 @@ async function aRun(status: 'queued' | 'dead'): Promise<Date> {
      values ('export', $1, $2, 'schedule', 1, 'gone', now(), now() + interval '1 hour', case when $2 = 'queued' then now() end)`,
     [fireTime, first],
   );
-  if (status !== first) await database.query('update job_runs set status = $1 where fire_time = $2', [status, fireTime]);
+  if (status !== first)
+    await database.query('update job_runs set status = $1 where fire_time = $2', [status, fireTime]);
   return fireTime;
 }
 
@@ -74,7 +82,8 @@ describe('what is done on one instance is seen at once on another', () => {
   it('that it is there, and that it goes', async () => {
     const first = await replica();
     const heard = jest.spyOn(first.get(ClaimOrder, { strict: false }), 'hear');
-    const company = (size: number) => eventually(`a company of ${size}`, async () => heard.mock.lastCall?.[0].length === size);
+    const company = (size: number) =>
+      eventually(`a company of ${size}`, async () => heard.mock.lastCall?.[0].length === size);
     const second = await replica();
     await company(2);
     await second.close();
@@ -98,8 +107,22 @@ describe('what is done on one instance is seen at once on another', () => {
   });
 
   it.each<[where: string, deliver: (fireTime: Date) => Promise<unknown>]>([
-    ['by an instance that runs nothing', async (fireTime) => (await replica({ cron: '* * * * * *', trigger: 'external' }, { enabled: false })).get(SchedulerService).deliver('export', { fireTime })],
-    ['on the command line', (fireTime) => runCommand(['trigger', 'export', '--fire-time', fireTime.toISOString()], { env: { DATABASE_URL: database.url }, say: () => {}, complain: (text) => process.stderr.write(text) })],
+    [
+      'by an instance that runs nothing',
+      async (fireTime) =>
+        (await replica({ cron: '* * * * * *', trigger: 'external' }, { enabled: false }))
+          .get(SchedulerService)
+          .deliver('export', { fireTime }),
+    ],
+    [
+      'on the command line',
+      (fireTime) =>
+        runCommand(['trigger', 'export', '--fire-time', fireTime.toISOString()], {
+          env: { DATABASE_URL: database.url },
+          say: () => {},
+          complain: (text) => process.stderr.write(text),
+        }),
+    ],
   ])('an occurrence that is delivered %s', async (_where, deliver) => {
     const app = await replica({ cron: '* * * * * *', trigger: 'external' });
     const ran = nextRun(app, 'export');
@@ -204,7 +227,9 @@ describe('what is done on one instance is seen at once on another', () => {
     const app = await replica({ cron: '0 0 1 1 *' });
     const lastYear = new Date(Date.UTC(new Date().getUTCFullYear() - 1, 0, 1));
     const ran = nextEvent(app, 'run.completed', ({ fireTime }) => fireTime.getTime() === lastYear.getTime());
-    await (await replica({ cron: '0 0 1 1 *' }, { enabled: false })).get(SchedulerService).backfill('export', lastYear, lastYear, OPS);
+    await (await replica({ cron: '0 0 1 1 *' }, { enabled: false }))
+      .get(SchedulerService)
+      .backfill('export', lastYear, lastYear, OPS);
     expect(await ran).toMatchObject({ fireTime: lastYear });
   });
 });
@@ -212,11 +237,16 @@ describe('what is done on one instance is seen at once on another', () => {
 describe('an instance that can not be woken up any more', () => {
   it('does not sleep on as long as if it could: it looks at the next poll', async () => {
     const first = await replica();
-    const [reaper, follower] = [first.get(ReaperService, { strict: false }), first.get(ScheduleFollower, { strict: false })];
+    const [reaper, follower] = [
+      first.get(ReaperService, { strict: false }),
+      first.get(ScheduleFollower, { strict: false }),
+    ];
     await eventually('it is heard', async () => first.get(WakeUps, { strict: false }).areHeard);
     const looks = [jest.spyOn(reaper, 'lookAtNextPoll'), jest.spyOn(follower, 'lookAtNextPoll')];
     for (const look of looks) look.mockClear();
-    await database.query(`select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and application_name = 'nestjs-distributed-cron heartbeat'`);
+    await database.query(
+      `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and application_name = 'nestjs-distributed-cron heartbeat'`,
+    );
     await eventually('it knows', async () => looks.every(({ mock }) => mock.calls.length > 0));
   });
 });

@@ -12,7 +12,11 @@ function stopping(shutdownTimeoutMs: number) {
   const runs = new InFlightRuns(new SchedulerEvents());
   const run = new InFlightRun(aRun(), aJob('job', '* * * * *'));
   runs.add(run);
-  return { runs, run, drained: new Drain({ shutdownTimeoutMs } as never, runs, new PagesInFlight(new SchedulerEvents())).drain() };
+  return {
+    runs,
+    run,
+    drained: new Drain({ shutdownTimeoutMs } as never, runs, new PagesInFlight(new SchedulerEvents())).drain(),
+  };
 }
 
 describe('a stopping instance', () => {

@@ -29,21 +29,33 @@ function warnedAbout(jobs: JobDefinition[], logging = true): string[] {
 
 describe('what is said at start-up about the clock changes of the next year', () => {
   it.each<[expression: string, timeZone: string, lines: string[]]>([
-    ['15 2 * * *', 'Europe/Berlin', ['daily-invoices: on 2027-03-28 02:15 does not exist in Europe/Berlin; it runs at 03:00 (2027-03-28T01:00:00.000Z)']],
+    [
+      '15 2 * * *',
+      'Europe/Berlin',
+      [
+        'daily-invoices: on 2027-03-28 02:15 does not exist in Europe/Berlin; it runs at 03:00 (2027-03-28T01:00:00.000Z)',
+      ],
+    ],
     [
       '0,30 2 * * *',
       'Europe/Berlin',
-      ['daily-invoices: on 2027-03-28 02:00 and 02:30 do not exist in Europe/Berlin; it runs once, at 03:00 (2027-03-28T01:00:00.000Z)'],
+      [
+        'daily-invoices: on 2027-03-28 02:00 and 02:30 do not exist in Europe/Berlin; it runs once, at 03:00 (2027-03-28T01:00:00.000Z)',
+      ],
     ],
     [
       '*/10 2 * * *',
       'America/New_York',
-      ['daily-invoices: on 2027-03-14 02:00, 02:10, 02:20, 02:30 and 2 more do not exist in America/New_York; nothing runs for them'],
+      [
+        'daily-invoices: on 2027-03-14 02:00, 02:10, 02:20, 02:30 and 2 more do not exist in America/New_York; nothing runs for them',
+      ],
     ],
     [
       '*/30 1 * * *',
       'America/New_York',
-      ['daily-invoices: on 2027-11-07 01:00 and 01:30 come twice in America/New_York; it runs both times (first at 2027-11-07T05:00:00.000Z and 2027-11-07T06:00:00.000Z)'],
+      [
+        'daily-invoices: on 2027-11-07 01:00 and 01:30 come twice in America/New_York; it runs both times (first at 2027-11-07T05:00:00.000Z and 2027-11-07T06:00:00.000Z)',
+      ],
     ],
     [
       '*/45 2 * * *',
@@ -53,9 +65,17 @@ describe('what is said at start-up about the clock changes of the next year', ()
     [
       '*/45 1 * * SUN',
       'Australia/Lord_Howe',
-      ['daily-invoices: on 2027-04-04 01:45 comes twice in Australia/Lord_Howe; it runs both times (at 2027-04-03T14:45:00.000Z and 2027-04-03T15:15:00.000Z)'],
+      [
+        'daily-invoices: on 2027-04-04 01:45 comes twice in Australia/Lord_Howe; it runs both times (at 2027-04-03T14:45:00.000Z and 2027-04-03T15:15:00.000Z)',
+      ],
     ],
-    ['0 0 * * *', 'Africa/Cairo', ['daily-invoices: on 2027-04-30 00:00 does not exist in Africa/Cairo; it runs at 01:00 (2027-04-29T22:00:00.000Z)']],
+    [
+      '0 0 * * *',
+      'Africa/Cairo',
+      [
+        'daily-invoices: on 2027-04-30 00:00 does not exist in Africa/Cairo; it runs at 01:00 (2027-04-29T22:00:00.000Z)',
+      ],
+    ],
     ['*/5 * * * *', 'Europe/Berlin', []],
     ['30 * * * *', 'Europe/Berlin', []],
     ['0 */2 * * *', 'Europe/Berlin', []],
@@ -77,7 +97,10 @@ describe('what is said at start-up about the clock changes of the next year', ()
   });
 
   it('that a schedule is over, and why', () => {
-    const until = (endAt: string) => ({ ...job('0 9 * * *', 'UTC'), schedule: compileSchedule('0 9 * * *', 'UTC', 'daily-invoices', calendarText({ endAt: new Date(endAt) })) });
+    const until = (endAt: string) => ({
+      ...job('0 9 * * *', 'UTC'),
+      schedule: compileSchedule('0 9 * * *', 'UTC', 'daily-invoices', calendarText({ endAt: new Date(endAt) })),
+    });
     const over = 'daily-invoices: it never fires again, for its endAt (2020-01-01T00:00:00.000Z) is past';
     expect(warnedAbout([until('2020-01-01T00:00:00Z')])).toEqual([over]);
     warnings.length = 0;

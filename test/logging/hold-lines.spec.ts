@@ -9,10 +9,26 @@ const SPAN = 'from 2026-03-10T02:15:00.000Z to 2026-03-12T02:15:00.000Z';
 
 describe('what the log says about what was missed, and what an operator held back', () => {
   it.each<[SchedulerFact, string, string]>([
-    [{ ...MISSED, queued: [UNTIL], recorded: 2, heldBack: 0 }, 'warn', `export missed occurrences ${SPAN}: 1 to be run, 2 recorded`],
-    [{ ...MISSED, queued: [], recorded: 3, heldBack: 2 }, 'warn', `export missed occurrences ${SPAN}: 0 to be run, 3 recorded, 2 of them as paused or disabled`],
-    [{ ...MISSED, queued: [UNTIL], recorded: 2, heldBack: 2 }, 'warn', `export missed occurrences ${SPAN}: 1 to be run, 2 recorded, 2 of them as paused or disabled`],
-    [{ ...MISSED, queued: [], recorded: 3, heldBack: 3 }, 'log', `export was held back ${SPAN}: 3 occurrences recorded as paused or disabled`],
+    [
+      { ...MISSED, queued: [UNTIL], recorded: 2, heldBack: 0 },
+      'warn',
+      `export missed occurrences ${SPAN}: 1 to be run, 2 recorded`,
+    ],
+    [
+      { ...MISSED, queued: [], recorded: 3, heldBack: 2 },
+      'warn',
+      `export missed occurrences ${SPAN}: 0 to be run, 3 recorded, 2 of them as paused or disabled`,
+    ],
+    [
+      { ...MISSED, queued: [UNTIL], recorded: 2, heldBack: 2 },
+      'warn',
+      `export missed occurrences ${SPAN}: 1 to be run, 2 recorded, 2 of them as paused or disabled`,
+    ],
+    [
+      { ...MISSED, queued: [], recorded: 3, heldBack: 3 },
+      'log',
+      `export was held back ${SPAN}: 3 occurrences recorded as paused or disabled`,
+    ],
     [
       { type: 'job.held', jobName: 'export', hold: 'disabled', since: null, until: null, by: null, reason: null },
       'warn',

@@ -48,7 +48,8 @@ describe('G10 the watch on a machine’s clock', () => {
   });
 
   it('tells once that they disagree, by how much, and once that it is over', async () => {
-    for (const skewMs of [0, -300_000, -300_000.4, -299_999, -12_000, -4_500, -5_500, 2.3, 1, 0]) await bench.look(skewMs);
+    for (const skewMs of [0, -300_000, -300_000.4, -299_999, -12_000, -4_500, -5_500, 2.3, 1, 0])
+      await bench.look(skewMs);
     expect(bench.facts).toEqual([
       { type: 'clock.skewed', skewMs: -300_000, maxMs: 5_000 },
       { type: 'clock.agrees', skewMs: 2 },
@@ -69,9 +70,15 @@ describe('G10 the watch on a machine’s clock', () => {
   it('is worded for a person: by how much, on which side, that nothing is lost, and what to check', async () => {
     for (const skewMs of [300_123, -3_999_700, -120]) await bench.look(skewMs);
     const [ahead, behind, over] = bench.told.map(wordingOf);
-    expect(ahead).toMatchObject({ level: 'warn', text: expect.stringContaining('is 5m ahead of the database\'s, more than maxClockSkew (5s)') });
+    expect(ahead).toMatchObject({
+      level: 'warn',
+      text: expect.stringContaining("is 5m ahead of the database's, more than maxClockSkew (5s)"),
+    });
     expect(ahead!.text).toMatch(/still run on time and once, because the database's clock decides; .*\(NTP\)/);
-    expect(behind!.text).toContain('is 1h6m40s behind the database\'s');
-    expect(over).toEqual({ level: 'log', text: "This machine's clock agrees with the database's again (120ms behind it)" });
+    expect(behind!.text).toContain("is 1h6m40s behind the database's");
+    expect(over).toEqual({
+      level: 'log',
+      text: "This machine's clock agrees with the database's again (120ms behind it)",
+    });
   });
 });

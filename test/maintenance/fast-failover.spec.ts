@@ -33,10 +33,23 @@ beforeEach(() => {
     look: async () => ((looks += 1), others),
     takeOver: async (runs: GoneRun[]) => (taken.push(...runs), runs),
   };
-  const timelines = { get nextDueAt() { return nextDueAt; } };
+  const timelines = {
+    get nextDueAt() {
+      return nextDueAt;
+    },
+  };
   const reaper = { wake: () => (woken += 1), whenRunsAreSeen: () => {} };
   const known = { get: (name: string) => (name === 'job' ? {} : undefined) };
-  service = new FastFailoverService({ fastFailover: true } as never, 'me', store as never, reaper as never, known as never, timelines as never, { now: () => NOW } as never, events);
+  service = new FastFailoverService(
+    { fastFailover: true } as never,
+    'me',
+    store as never,
+    reaper as never,
+    known as never,
+    timelines as never,
+    { now: () => NOW } as never,
+    events,
+  );
 });
 
 describe('whoever would take over', () => {
@@ -98,7 +111,16 @@ describe('whoever would take over', () => {
   });
 
   it('does not begin without fastFailover', async () => {
-    const off = new FastFailoverService({ fastFailover: false } as never, 'me', { look: async () => ((looks += 1), others) } as never, { whenRunsAreSeen: () => (woken += 1) } as never, {} as never, { nextDueAt: 0 } as never, { now: () => NOW } as never, new SchedulerEvents());
+    const off = new FastFailoverService(
+      { fastFailover: false } as never,
+      'me',
+      { look: async () => ((looks += 1), others) } as never,
+      { whenRunsAreSeen: () => (woken += 1) } as never,
+      {} as never,
+      { nextDueAt: 0 } as never,
+      { now: () => NOW } as never,
+      new SchedulerEvents(),
+    );
     off.start();
     off.attend();
     await pass(2 * LOOK_EVERY_MS);

@@ -12,7 +12,13 @@ import type { ReaperOutlook } from '../../lib/runs/reaper.store.js';
 import { aJob } from '../support/job.js';
 
 const NOW = Date.UTC(2026, 0, 1);
-const NOTHING: ReaperOutlook = { databaseNow: new Date(NOW), nextExpiry: null, nextAttempt: null, removedWait: false, strays: false };
+const NOTHING: ReaperOutlook = {
+  databaseNow: new Date(NOW),
+  nextExpiry: null,
+  nextAttempt: null,
+  removedWait: false,
+  strays: false,
+};
 
 let wakeUps: WakeUps;
 let strays: number;
@@ -23,7 +29,10 @@ beforeEach(() => {
 });
 
 /** How long the reaper sleeps after a look that found this. */
-async function sleep(outlook: Partial<ReaperOutlook>, { expression = '0 0 * * *', leaseMs = 60_000 } = {}): Promise<number> {
+async function sleep(
+  outlook: Partial<ReaperOutlook>,
+  { expression = '0 0 * * *', leaseMs = 60_000 } = {},
+): Promise<number> {
   const job = aJob('job', expression, { leaseMs });
   const known = new KnownJobs();
   known.declare({ jobs: [{ definition: job, handler: async () => undefined }], handlers: new Map() });
@@ -32,7 +41,16 @@ async function sleep(outlook: Partial<ReaperOutlook>, { expression = '0 0 * * *'
   const pace = new PollPace({ pollIntervalMs: 5_000 }, wakeUps, { size: 0 } as InFlightRuns);
   const time = new DatabaseTime();
   const unregistered = { reapStrays: async () => void strays++ };
-  const reaper = new ReaperService(known, { outlook: async () => ({ ...NOTHING, ...outlook }) } as never, {} as never, unregistered as never, timelines, pace, time, new SchedulerEvents());
+  const reaper = new ReaperService(
+    known,
+    { outlook: async () => ({ ...NOTHING, ...outlook }) } as never,
+    {} as never,
+    unregistered as never,
+    timelines,
+    pace,
+    time,
+    new SchedulerEvents(),
+  );
   return reaper.reap();
 }
 

@@ -29,7 +29,10 @@ beforeAll(async () => {
 });
 afterAll(() => stores.close());
 
-/** Each job has an occurrence with one page, which the queue has. From then on a trigger of the application's refuses what is done to that of `bad`. */
+/**
+ * Each job has an occurrence with one page, which the queue has. From then on a trigger of the application's refuses
+ * what is done to that of `bad`.
+ */
 beforeEach(async () => {
   const { database, partitions, test } = stores;
   await test.query('truncate job_runs, job_pages, job_schedule');
@@ -45,9 +48,14 @@ beforeEach(async () => {
   await test.query(`update job_pages set created_at = now() - interval '1 hour'`);
   const events = new SchedulerEvents();
   refused = [];
-  events.of('data.refused').subscribe(({ jobName, step, error }) => refused.push(`${step} ${jobName}: ${error.message}`));
+  events
+    .of('data.refused')
+    .subscribe(({ jobName, step, error }) => refused.push(`${step} ${jobName}: ${error.message}`));
   handed = [];
-  const queue = { enqueue: async (_job: string, tickets: readonly PageTicket[]) => void handed.push(...tickets.map(({ jobName, ticket }) => `${jobName} ${ticket}`)) };
+  const queue = {
+    enqueue: async (_job: string, tickets: readonly PageTicket[]) =>
+      void handed.push(...tickets.map(({ jobName, ticket }) => `${jobName} ${ticket}`)),
+  };
   keeper = new PageKeeper(
     { pollIntervalMs: 5_000 } as never,
     'A',
@@ -62,11 +70,16 @@ beforeEach(async () => {
 });
 
 const refuse = () => stores.test.query('alter table job_pages enable trigger refuse');
-const found = (what: string) => stores.test.query(`select job_name, ${what} as found from job_pages join job_runs using (job_name, fire_time) order by job_name`);
+const found = (what: string) =>
+  stores.test.query(
+    `select job_name, ${what} as found from job_pages join job_runs using (job_name, fire_time) order by job_name`,
+  );
 
 describe('a page that a trigger of the application’s refuses', () => {
   it('when its occurrence is to be cancelled, keeps no other from that, and no page from its queue; it is told once', async () => {
-    await stores.test.query(`update job_runs set cancel_requested_at = now(), cancel_reason = 'wrong month' where job_name <> 'c'`);
+    await stores.test.query(
+      `update job_runs set cancel_requested_at = now(), cancel_reason = 'wrong month' where job_name <> 'c'`,
+    );
     await stores.test.query(`update job_pages set enqueued_at = null where job_name = 'c'`);
     await refuse();
     await keeper.keep();

@@ -34,11 +34,23 @@ beforeEach(async () => {
   refused = [];
   events.of('data.refused').subscribe(({ jobName, step }) => refused.push(`${step} ${jobName}`));
   const known = new KnownJobs();
-  known.declare({ jobs: ['bad', 'good'].map((name) => ({ definition: aJob(name, '0 0 1 1 *'), handler: async () => undefined })), handlers: new Map() });
+  known.declare({
+    jobs: ['bad', 'good'].map((name) => ({ definition: aJob(name, '0 0 1 1 *'), handler: async () => undefined })),
+    handlers: new Map(),
+  });
   const wakeUps = new WakeUps();
   wakeUps.areHeard = true;
   const pace = new PollPace({ pollIntervalMs: 5_000 }, wakeUps, { size: 0 } as InFlightRuns);
-  reaper = new ReaperService(known, stores.reaper, { start: async () => 0 } as never, {} as never, new Timelines(), pace, new DatabaseTime(), events);
+  reaper = new ReaperService(
+    known,
+    stores.reaper,
+    { start: async () => 0 } as never,
+    {} as never,
+    new Timelines(),
+    pace,
+    new DatabaseTime(),
+    events,
+  );
 });
 afterEach(async () => {
   jest.restoreAllMocks();
@@ -52,8 +64,10 @@ const expired = (jobName: string, runs: number) =>
      select $1, $2::timestamptz + n * interval '1 second', 'running', 'schedule', 1, 'gone', now(), now() - interval '1 second' from generate_series(1, $3::integer) n`,
     [jobName, secondsAgo(1_000), runs],
   );
-const running = async (jobName: string) => (await stores.test.query(`select from job_runs where job_name = $1 and status = 'running'`, [jobName])).length;
-const tries = async () => Number((await stores.test.query<{ next: string }>(`select nextval('tries') - 1 as next`))[0]!.next);
+const running = async (jobName: string) =>
+  (await stores.test.query(`select from job_runs where job_name = $1 and status = 'running'`, [jobName])).length;
+const tries = async () =>
+  Number((await stores.test.query<{ next: string }>(`select nextval('tries') - 1 as next`))[0]!.next);
 /** The monotonic clock goes on. */
 function pass(millis: number): void {
   const now = process.hrtime.bigint;

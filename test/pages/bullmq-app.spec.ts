@@ -1,6 +1,14 @@
 import { Injectable } from '@nestjs/common';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { DistributedCron, DistributedCronPage, FanOutService, ReceiptService, SchedulerService, type CronRun, type Page } from '../../lib/index.js';
+import {
+  DistributedCron,
+  DistributedCronPage,
+  FanOutService,
+  ReceiptService,
+  SchedulerService,
+  type CronRun,
+  type Page,
+} from '../../lib/index.js';
 import { DistributedCronBullMqModule } from '../../lib/bullmq/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { closeApps, nextEvent, startApp } from '../integration/support/apps.js';
@@ -35,13 +43,29 @@ class Statements {
 
 describe('an application with DistributedCronBullMqModule', () => {
   it('needs nothing but the scheduler’s own database, fans out over its replicas, and sends each statement once', async () => {
-    const replicas = await Promise.all([1, 2].map(() => startApp(database, { imports: [DistributedCronBullMqModule.forRoot()], providers: [Statements] }, { pollInterval: '100ms' })));
+    const replicas = await Promise.all(
+      [1, 2].map(() =>
+        startApp(
+          database,
+          { imports: [DistributedCronBullMqModule.forRoot()], providers: [Statements] },
+          { pollInterval: '100ms' },
+        ),
+      ),
+    );
     const ended = Promise.race(replicas.map((app) => nextEvent(app, 'run.completed')));
     await replicas[0]!.get(SchedulerService).runNow('monthly-statements', { by: 'test' });
     await ended;
-    expect(await database.query('select status, count(*)::integer as pages from job_pages group by status')).toEqual([{ status: 'done', pages: 60 }]);
-    expect(await database.query('select count(*)::integer as receipts, count(distinct entity)::integer as customers from receipts')).toEqual([{ receipts: 600, customers: 600 }]);
-    expect(await database.query('select count(*)::integer as again from job_pages where attempt = 2')).toEqual([{ again: 6 }]);
+    expect(await database.query('select status, count(*)::integer as pages from job_pages group by status')).toEqual([
+      { status: 'done', pages: 60 },
+    ]);
+    expect(
+      await database.query(
+        'select count(*)::integer as receipts, count(distinct entity)::integer as customers from receipts',
+      ),
+    ).toEqual([{ receipts: 600, customers: 600 }]);
+    expect(await database.query('select count(*)::integer as again from job_pages where attempt = 2')).toEqual([
+      { again: 6 },
+    ]);
   });
 
   it.each([
@@ -49,6 +73,8 @@ describe('an application with DistributedCronBullMqModule', () => {
     [{ redeliverafter: '1s' }, 'Unknown option "redeliverafter"; did you mean "redeliverAfter"?'],
     [{ redis: 'localhost' }, 'redis: expected a URL (redis, rediss) or an object of options'],
   ])('refuses %o', async (options, problem) => {
-    await expect(startApp(database, { imports: [DistributedCronBullMqModule.forRoot(options as never)] })).rejects.toThrow(problem);
+    await expect(
+      startApp(database, { imports: [DistributedCronBullMqModule.forRoot(options as never)] }),
+    ).rejects.toThrow(problem);
   });
 });

@@ -29,7 +29,9 @@ it('a worker whose tables are not there yet leaves the process its turns, and wo
     if (failures.length === FLOOD) void queue.close();
   };
   await queue.open({ ...pageQueueContext(database.url), failed });
-  const delivered = new Promise((resolve) => queue.work('statements', async (ticket) => resolve(ticket), { concurrency: 1 }));
+  const delivered = new Promise((resolve) =>
+    queue.work('statements', async (ticket) => resolve(ticket), { concurrency: 1 }),
+  );
   await expect(queue.enqueue('statements', [PAGE])).rejects.toThrow('not initialized');
   while (failures.length < 3) await sleep(20);
   expect(failures.length).toBeLessThan(FLOOD);

@@ -34,7 +34,10 @@ describe('BullMQ on PostgreSQL', () => {
 
     const queue = await open();
     const seen: string[] = [];
-    const refused = queue.enqueue('job', [ticket('refused')]).then(() => 'taken', () => 'refused');
+    const refused = queue.enqueue('job', [ticket('refused')]).then(
+      () => 'taken',
+      () => 'refused',
+    );
     const worker = queue.work('job', async ({ page }) => void seen.push(page), { concurrency: 1 });
     const waiting = `from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
     await until(async () => expect(await database.query(`select ${waiting}`)).toHaveLength(2));

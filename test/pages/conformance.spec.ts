@@ -12,22 +12,41 @@ describe('the conformance of a page queue', () => {
 /** Each breaks one promise, and nothing else. */
 const BROKEN: Readonly<Record<string, { broken: (queue: InMemoryPageQueue) => PageQueue; fails: string }>> = {
   'forgets every tenth ticket': {
-    broken: (queue) => new Broken(queue, { enqueue: (job, tickets) => queue.enqueue(job, tickets.filter((_ticket, index) => index % 10 !== 9)) }),
+    broken: (queue) =>
+      new Broken(queue, {
+        enqueue: (job, tickets) =>
+          queue.enqueue(
+            job,
+            tickets.filter((_ticket, index) => index % 10 !== 9),
+          ),
+      }),
     fails: 'delivers every ticket, as it was enqueued, also what came before the worker',
   },
   'delivers for ever what it was given': {
-    broken: (queue) => new Broken(queue, { work: (job, work, options) => queue.work(job, async (ticket) => {
-          await work(ticket);
-          setTimeout(() => void queue.enqueue(job, [ticket]), 10).unref();
-        }, options) }),
+    broken: (queue) =>
+      new Broken(queue, {
+        work: (job, work, options) =>
+          queue.work(
+            job,
+            async (ticket) => {
+              await work(ticket);
+              setTimeout(() => void queue.enqueue(job, [ticket]), 10).unref();
+            },
+            options,
+          ),
+      }),
     fails: 'takes one id several times, and delivers it at least once and not more often than it was given',
   },
   'knows no bound': {
     broken: (queue) => new Broken(queue, { work: (job, work) => queue.work(job, work, { concurrency: 100 }) }),
-    fails: 'has at most as many deliveries in hand in one worker as its concurrency says, and as many where there is work',
+    fails:
+      'has at most as many deliveries in hand in one worker as its concurrency says, and as many where there is work',
   },
   'takes a failure for an end': {
-    broken: (queue) => new Broken(queue, { work: (job, work, options) => queue.work(job, (ticket) => work(ticket).catch(() => undefined), options) }),
+    broken: (queue) =>
+      new Broken(queue, {
+        work: (job, work, options) => queue.work(job, (ticket) => work(ticket).catch(() => undefined), options),
+      }),
     fails: 'delivers again what could not be dealt with',
   },
   'loses what a dead worker had': {
@@ -45,7 +64,11 @@ const BROKEN: Readonly<Record<string, { broken: (queue: InMemoryPageQueue) => Pa
     fails: 'stops a worker only when it has dealt with what it has in hand, and gives it nothing more',
   },
   'mixes jobs up': {
-    broken: (queue) => new Broken(queue, { enqueue: (job, tickets) => queue.enqueue(job.toLowerCase(), tickets), work: (job, work, options) => queue.work(job.toLowerCase(), work, options) }),
+    broken: (queue) =>
+      new Broken(queue, {
+        enqueue: (job, tickets) => queue.enqueue(job.toLowerCase(), tickets),
+        work: (job, work, options) => queue.work(job.toLowerCase(), work, options),
+      }),
     fails: 'keeps jobs apart, whatever their names',
   },
 };

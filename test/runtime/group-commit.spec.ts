@@ -5,7 +5,9 @@ import { GroupCommit } from '../../lib/runs/end-writer.js';
 function bench(options = { most: 100, slowAfterMs: 60_000 }) {
   const groups: { items: readonly number[]; answer: () => void; fail: (error: Error) => void }[] = [];
   const group = new GroupCommit<number, string>((items) => {
-    return new Promise((resolve, reject) => groups.push({ items, answer: () => resolve(items.map(String)), fail: reject }));
+    return new Promise((resolve, reject) =>
+      groups.push({ items, answer: () => resolve(items.map(String)), fail: reject }),
+    );
   }, options);
   return { group, groups };
 }

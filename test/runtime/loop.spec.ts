@@ -26,7 +26,8 @@ function loopOf(pass: (count: number) => Promise<number> | number, maxSleepMs = 
     },
     { maxSleepMs, onFailure: (_error, count) => failures.push(count), onRecovery: () => recoveries++ },
   );
-  const reached = (count: number) => (passes >= count ? Promise.resolve() : new Promise<void>((resolve) => waiting.push({ count, resolve })));
+  const reached = (count: number) =>
+    passes >= count ? Promise.resolve() : new Promise<void>((resolve) => waiting.push({ count, resolve }));
   return { loop, reached, failures, passes: () => passes, recoveries: () => recoveries };
 }
 

@@ -8,7 +8,9 @@ const drawn = (random: number) => jest.spyOn(Math, 'random').mockReturnValue(ran
 describe('the wait after failures in a row', () => {
   it('begins with a tenth of a second, doubles, and goes no further than the longest', () => {
     drawn(1);
-    expect([1, 2, 3, 4, 5, 6, 7, 1_000].map((failures) => Math.round(retryDelay(failures, 5_000)))).toEqual([100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000]);
+    expect([1, 2, 3, 4, 5, 6, 7, 1_000].map((failures) => Math.round(retryDelay(failures, 5_000)))).toEqual([
+      100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000,
+    ]);
   });
 
   it('is a second at most, unless something else is said: what waits for the database goes on within a second after it is back', () => {

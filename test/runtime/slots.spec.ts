@@ -17,7 +17,14 @@ describe('slots', () => {
         return name;
       });
     const results = await Promise.allSettled([0, 1, 2, 3, 4, 5].map(work));
-    expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled', 'fulfilled', 'fulfilled', 'fulfilled']);
+    expect(results.map(({ status }) => status)).toEqual([
+      'fulfilled',
+      'rejected',
+      'fulfilled',
+      'fulfilled',
+      'fulfilled',
+      'fulfilled',
+    ]);
     expect(begun).toEqual([0, 1, 2, 3, 4, 5]);
     expect(most).toBe(2);
   });

@@ -11,8 +11,11 @@ interface Ended {
 
 function run(...flags: string[]): Promise<Ended> {
   return new Promise((resolve) => {
-    execFile(process.execPath, ['--no-warnings', DEMO, ...flags], { env: { ...process.env, DATABASE_URL: '' }, timeout: 240_000 }, (error, output) =>
-      resolve({ code: error ? Number(error.code ?? 1) : 0, output }),
+    execFile(
+      process.execPath,
+      ['--no-warnings', DEMO, ...flags],
+      { env: { ...process.env, DATABASE_URL: '' }, timeout: 240_000 },
+      (error, output) => resolve({ code: error ? Number(error.code ?? 1) : 0, output }),
     );
   });
 }

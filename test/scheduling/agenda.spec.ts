@@ -7,7 +7,9 @@ import { aJob } from '../support/job.js';
 const JOBS = ['a', 'b', 'c', 'd'].map((name) => aJob(name, '* * * * * *'));
 
 /** In the order of an agenda: the first of each job, then the second. */
-const CANDIDATES: Candidate[] = [0, 1, 2].flatMap((turn) => JOBS.map((job) => ({ job, fireTime: turn * 1_000, startsAt: turn * 1_000 })));
+const CANDIDATES: Candidate[] = [0, 1, 2].flatMap((turn) =>
+  JOBS.map((job) => ({ job, fireTime: turn * 1_000, startsAt: turn * 1_000 })),
+);
 
 const nameOf = ({ job, fireTime }: Candidate) => `${job.name}${fireTime / 1_000}`;
 
@@ -30,7 +32,12 @@ describe('an agenda', () => {
   });
 
   it('gives out everything that is open once, or again after it was put back; of a job nothing behind what is put back', () => {
-    const step = fc.record({ take: fc.integer({ min: 1, max: 5 }), stuck: fc.subarray(JOBS.map(({ name }) => name)), closed: fc.subarray(CANDIDATES.map(nameOf)), look: fc.boolean() });
+    const step = fc.record({
+      take: fc.integer({ min: 1, max: 5 }),
+      stuck: fc.subarray(JOBS.map(({ name }) => name)),
+      closed: fc.subarray(CANDIDATES.map(nameOf)),
+      look: fc.boolean(),
+    });
     fc.assert(
       fc.property(fc.array(step, { maxLength: 12 }), (steps) => {
         const closed = new Set<string>();

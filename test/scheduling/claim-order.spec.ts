@@ -4,7 +4,11 @@ import { aJob } from '../support/job.js';
 
 const jobs = Array.from({ length: 300 }, (_, index) => aJob(`job-${index}`, '* * * * *'));
 const together = jobs.map((job) => ({ job, fireTime: 60_000, startsAt: 60_000 }));
-const first = (instanceId: string, count: number) => new ClaimOrder(instanceId).sort(together).slice(0, count).map(({ job }) => job.name);
+const first = (instanceId: string, count: number) =>
+  new ClaimOrder(instanceId)
+    .sort(together)
+    .slice(0, count)
+    .map(({ job }) => job.name);
 
 describe('trap 2: the order of claims', () => {
   it('is the same for an instance each time, and another for another', () => {
@@ -20,7 +24,11 @@ describe('trap 2: the order of claims', () => {
 
   it('G14: takes the first of each job before the second of any', () => {
     const job = aJob('late', '* * * * * *');
-    const late = Array.from({ length: 60 }, (_, second) => ({ job, fireTime: second * 1_000, startsAt: second * 1_000 }));
+    const late = Array.from({ length: 60 }, (_, second) => ({
+      job,
+      fireTime: second * 1_000,
+      startsAt: second * 1_000,
+    }));
     const sorted = new ClaimOrder('A').sort([...late, ...together]);
     expect(sorted[0]).toBe(late[0]);
     expect(sorted.indexOf(late[1]!)).toBe(301);
@@ -29,11 +37,12 @@ describe('trap 2: the order of claims', () => {
 });
 
 describe('whose a job is to try', () => {
-  const companyOf = (...ids: string[]) => ids.map((id) => {
-    const order = new ClaimOrder(id);
-    order.hear(ids);
-    return order;
-  });
+  const companyOf = (...ids: string[]) =>
+    ids.map((id) => {
+      const order = new ClaimOrder(id);
+      order.hear(ids);
+      return order;
+    });
 
   it('is agreed on without a word: each job is exactly one instance’s, and each has its share', () => {
     const orders = companyOf('A', 'B', 'C');
@@ -74,7 +83,10 @@ describe('how long what is another’s is left to it', () => {
       return order;
     });
   };
-  const yields = (size: number) => companyOf(size).map((order) => order.yieldMs(jobs[0]!)).sort((a, b) => a - b);
+  const yields = (size: number) =>
+    companyOf(size)
+      .map((order) => order.yieldMs(jobs[0]!))
+      .sort((a, b) => a - b);
 
   it('is longer for each that comes later', () => {
     expect(yields(1)).toEqual([0]);

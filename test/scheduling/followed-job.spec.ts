@@ -26,7 +26,8 @@ const aStored = (changes: Partial<StoredJob> = {}): StoredJob => ({
 });
 const MADE = { handler: 'report', options: { missed: 'all' }, data: 7 };
 
-const follow = (stored: StoredJob, declared?: RegisteredJob) => followedJob(stored, declared, HANDLERS, { jobDefaults: { timeZone: 'Europe/Berlin' }, retentionMs: 10 * 86_400_000 });
+const follow = (stored: StoredJob, declared?: RegisteredJob) =>
+  followedJob(stored, declared, HANDLERS, { jobDefaults: { timeZone: 'Europe/Berlin' }, retentionMs: 10 * 86_400_000 });
 const scheduleOf = (stored: StoredJob, declared?: RegisteredJob) => {
   const followed = follow(stored, declared);
   return followed.kind === 'scheduled' ? followed.job.definition.schedule : followed;
@@ -35,16 +36,29 @@ const scheduleOf = (stored: StoredJob, declared?: RegisteredJob) => {
 describe('a job as the database has it', () => {
   it('that the code declares has the stored schedule, whatever the code says', () => {
     expect(follow(aStored(), DECLARED)).toEqual({ kind: 'scheduled', job: DECLARED });
-    expect(scheduleOf(aStored({ cron: '0 4 * * *', timeZone: 'Asia/Tokyo' }), DECLARED)).toMatchObject({ expression: '0 4 * * *', timeZone: 'Asia/Tokyo' });
+    expect(scheduleOf(aStored({ cron: '0 4 * * *', timeZone: 'Asia/Tokyo' }), DECLARED)).toMatchObject({
+      expression: '0 4 * * *',
+      timeZone: 'Asia/Tokyo',
+    });
   });
 
   it('is fired by whom the database says, and falls back on its schedule only where that is not the one to fire it', () => {
     const schedule = compileSchedule('0 3 * * *', 'UTC', 'job', calendarText({ trigger: 'external' }));
-    const external: RegisteredJob = { definition: aJob('job', '0 3 * * *', { schedule, fallbackMs: 300_000 }), handler };
+    const external: RegisteredJob = {
+      definition: aJob('job', '0 3 * * *', { schedule, fallbackMs: 300_000 }),
+      handler,
+    };
     expect(follow(aStored({ calendar: schedule.calendar }), external)).toEqual({ kind: 'scheduled', job: external });
-    expect(follow(aStored(), external)).toMatchObject({ job: { definition: { schedule: { isExternal: false }, fallbackMs: null } } });
-    expect(follow(aStored({ calendar: schedule.calendar }), DECLARED)).toMatchObject({ job: { definition: { schedule: { isExternal: true }, fallbackMs: null } } });
-    expect(follow(aStored({ calendar: '{"trigger":"moon"}' }), DECLARED)).toEqual({ kind: 'unreadable', problem: expect.stringContaining('trigger: "moon" is unknown here') });
+    expect(follow(aStored(), external)).toMatchObject({
+      job: { definition: { schedule: { isExternal: false }, fallbackMs: null } },
+    });
+    expect(follow(aStored({ calendar: schedule.calendar }), DECLARED)).toMatchObject({
+      job: { definition: { schedule: { isExternal: true }, fallbackMs: null } },
+    });
+    expect(follow(aStored({ calendar: '{"trigger":"moon"}' }), DECLARED)).toEqual({
+      kind: 'unreadable',
+      problem: expect.stringContaining('trigger: "moon" is unknown here'),
+    });
   });
 
   it('that nobody declares here is left alone, as is one that was removed', () => {
@@ -55,7 +69,10 @@ describe('a job as the database has it', () => {
 
   it('made at run time has its handler, its data and the stored zone, whatever the default is here', () => {
     const stored = aStored({ runTime: MADE });
-    expect(follow(stored)).toMatchObject({ kind: 'scheduled', job: { handler, definition: { missed: 'all', data: 7, declaredBy: 'Reports.send' } } });
+    expect(follow(stored)).toMatchObject({
+      kind: 'scheduled',
+      job: { handler, definition: { missed: 'all', data: 7, declaredBy: 'Reports.send' } },
+    });
     expect(scheduleOf(stored)).toMatchObject({ expression: '0 3 * * *', timeZone: 'UTC' });
   });
 
@@ -74,7 +91,12 @@ describe('a job as the database has it', () => {
   });
 
   it('that cannot be read here is left to others', () => {
-    expect(follow(aStored({ cron: 'never ever' }), DECLARED)).toMatchObject({ kind: 'unreadable', problem: expect.stringContaining('never ever') });
-    expect(follow(aStored({ runTime: { ...MADE, options: { missed: 'perhaps' } } }))).toMatchObject({ kind: 'unreadable' });
+    expect(follow(aStored({ cron: 'never ever' }), DECLARED)).toMatchObject({
+      kind: 'unreadable',
+      problem: expect.stringContaining('never ever'),
+    });
+    expect(follow(aStored({ runTime: { ...MADE, options: { missed: 'perhaps' } } }))).toMatchObject({
+      kind: 'unreadable',
+    });
   });
 });

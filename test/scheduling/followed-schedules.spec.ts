@@ -33,11 +33,25 @@ beforeEach(() => {
   const events = new SchedulerEvents();
   events.subscribe((event) => told.push(event));
   const known = new KnownJobs();
-  known.declare({ jobs: [{ definition: aJob('job', '0 3 * * *'), handler }], handlers: new Map([['report', { handler, declaredBy: 'Reports.send' }]]) });
-  followed = new FollowedSchedules({ jobDefaults: {}, retentionMs: null } as ResolvedSchedulerOptions, known, timelines, events);
+  known.declare({
+    jobs: [{ definition: aJob('job', '0 3 * * *'), handler }],
+    handlers: new Map([['report', { handler, declaredBy: 'Reports.send' }]]),
+  });
+  followed = new FollowedSchedules(
+    { jobDefaults: {}, retentionMs: null } as ResolvedSchedulerOptions,
+    known,
+    timelines,
+    events,
+  );
 });
 
-const tell = () => told.splice(0).map((event) => [event.type, ...('was' in event ? [event.schedule, event.was, ...(event.updated ? ['updated'] : [])] : [])]);
+const tell = () =>
+  told
+    .splice(0)
+    .map((event) => [
+      event.type,
+      ...('was' in event ? [event.schedule, event.was, ...(event.updated ? ['updated'] : [])] : []),
+    ]);
 const expressionOf = (name: string) => timelines.get(name)?.job.schedule.expression;
 
 describe('the schedules an instance follows', () => {
@@ -77,7 +91,8 @@ describe('the schedules an instance follows', () => {
   });
 
   it('that change in other things are told without what they were: it is the same', () => {
-    const stored = (revision: number, data: number) => aStored(revision, { name: 'made', runTime: { handler: 'report', options: {}, data } });
+    const stored = (revision: number, data: number) =>
+      aStored(revision, { name: 'made', runTime: { handler: 'report', options: {}, data } });
     followed.started();
     followed.take(stored(1, 1));
     followed.take(stored(2, 2));

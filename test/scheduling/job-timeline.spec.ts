@@ -39,7 +39,10 @@ describe('a timeline', () => {
     const schedule = compileSchedule('* * * * *', 'UTC', 'job', calendarText({ trigger: 'external' }));
     const never = new JobTimeline(aJob('job', '* * * * *', { schedule }), at('10:00:00'));
     expect([never.dueAt, never.isMissed(at('12:00:00')), fireTimes(never, at('12:00:00'))]).toEqual([null, false, []]);
-    const timeline = new JobTimeline(aJob('job', '* * * * *', { schedule, fallbackMs: 300_000, jitterMs: 10_000 }), at('10:00:00'));
+    const timeline = new JobTimeline(
+      aJob('job', '* * * * *', { schedule, fallbackMs: 300_000, jitterMs: 10_000 }),
+      at('10:00:00'),
+    );
     expect(timeline.dueAt).toBe(at('10:06:00'));
     expect(fireTimes(timeline, at('10:07:59'))).toEqual([at('10:01:00'), at('10:02:00')]);
     expect([timeline.isMissed(at('10:07:59')), timeline.isMissed(at('10:08:00'))]).toEqual([false, true]);

@@ -23,7 +23,11 @@ beforeEach(() => {
 });
 
 /** A job that is decided here up to 10:05, and stored as decided up to 10:00. */
-async function rewinds(rows: DecidedSpan[], job: JobDefinition = aJob('job', '* * * * *'), stored = '10:00:00'): Promise<JobTimeline> {
+async function rewinds(
+  rows: DecidedSpan[],
+  job: JobDefinition = aJob('job', '* * * * *'),
+  stored = '10:00:00',
+): Promise<JobTimeline> {
   timelines.set(new JobTimeline(job, at('10:05:00')));
   const events = new SchedulerEvents();
   events.subscribe((event) => heard.push(event));
@@ -32,7 +36,9 @@ async function rewinds(rows: DecidedSpan[], job: JobDefinition = aJob('job', '* 
     whileAsked();
     return new Map(jobs.map(({ name }) => [name, rows]));
   };
-  await new Rewinding(timelines, { decided } as unknown as JobScheduleStore, events).rewind([{ name: job.name, decidedUntil: at(stored) } as StoredJob]);
+  await new Rewinding(timelines, { decided } as unknown as JobScheduleStore, events).rewind([
+    { name: job.name, decidedUntil: at(stored) } as StoredJob,
+  ]);
   return timelines.get(job.name)!;
 }
 
@@ -40,7 +46,9 @@ describe('a timeline that is ahead of the stored watermark', () => {
   it('goes back to the first occurrence that has no row, which is due again', async () => {
     const timeline = await rewinds(own('10:01:00', '10:02:00', '10:05:00'));
     expect(timeline.dueAt).toBe(at('10:03:00'));
-    expect(heard).toMatchObject([{ type: 'job.rewound', jobName: 'job', from: new Date(at('10:03:00')), until: new Date(at('10:04:00')) }]);
+    expect(heard).toMatchObject([
+      { type: 'job.rewound', jobName: 'job', from: new Date(at('10:03:00')), until: new Date(at('10:04:00')) },
+    ]);
   });
 
   it('stays where all have rows, of their own or in a gap', async () => {

@@ -41,12 +41,17 @@ class Bench {
     const time = new DatabaseTime(() => this.now);
     time.observe(0, 0);
     const claimDue = async (candidates: readonly Candidate[]) => {
-      if (candidates.length > 0) this.asked.push(candidates.map(({ job, fireTime }) => `${job.name} ${new Date(fireTime).toISOString().slice(11, 19)}`));
+      if (candidates.length > 0)
+        this.asked.push(
+          candidates.map(({ job, fireTime }) => `${job.name} ${new Date(fireTime).toISOString().slice(11, 19)}`),
+        );
       const verdicts = candidates.map(this.answer);
       return { owned: verdicts.filter((verdict) => verdict === 'claimed'), verdicts };
     };
     const decided = async (candidates: readonly Candidate[]) => {
-      const keys = candidates.map(({ job, fireTime }) => `${job.name} ${new Date(fireTime).toISOString().slice(11, 19)}`);
+      const keys = candidates.map(
+        ({ job, fireTime }) => `${job.name} ${new Date(fireTime).toISOString().slice(11, 19)}`,
+      );
       this.looked.push(keys);
       return keys.map((one) => this.decided.has(one));
     };
@@ -57,7 +62,9 @@ class Bench {
       { claimDue, decided } as never,
       { start: (owned: unknown[]) => ((this.runs.size += owned.length), this.started()) } as never,
       { wake: () => (this.caughtUp += 1) } as never,
-      { startBefore: async (due: readonly Candidate[]) => void this.lookedFirst.push([due.length, this.asked.length]) } as never,
+      {
+        startBefore: async (due: readonly Candidate[]) => void this.lookedFirst.push([due.length, this.asked.length]),
+      } as never,
       this.runs as never,
       time,
       { emit: () => {} } as never,
@@ -105,7 +112,10 @@ describe('a tick', () => {
 
   it('lets what waits for the same places go first, before anything of it is claimed', async () => {
     await bench.tick(at('10:00:30'));
-    bench = new Bench([aJob('job', '* * * * *', { concurrencyGroup: { name: 'few', limit: 1 } }), aJob('other', '* * * * *')], at('10:00:00'));
+    bench = new Bench(
+      [aJob('job', '* * * * *', { concurrencyGroup: { name: 'few', limit: 1 } }), aJob('other', '* * * * *')],
+      at('10:00:00'),
+    );
     await bench.tick(at('10:02:00'));
     expect(bench.lookedFirst).toEqual([[2, 0]]);
   });
@@ -127,7 +137,11 @@ describe('a tick', () => {
   });
 
   it('goes on with what it has no room for as places get free, and sorts it anew only now and then', async () => {
-    bench = new Bench(Array.from({ length: 9 }, (_, index) => aJob(`job-${index}`, '* * * * *')), at('10:00:00'), 2);
+    bench = new Bench(
+      Array.from({ length: 9 }, (_, index) => aJob(`job-${index}`, '* * * * *')),
+      at('10:00:00'),
+      2,
+    );
     const due = jest.spyOn(bench.order, 'sort');
     for (let tick = 0; tick < 4; tick++) {
       await bench.tick(at('10:01:00') + tick);
@@ -144,7 +158,10 @@ describe('a tick', () => {
     bench = new Bench([aJob('stuck', '0,30 * * * * *'), aJob('other', '0,30 * * * * *')], at('10:00:01'), 2);
     bench.answer = ({ job }) => (job.name === 'stuck' ? 'waiting' : 'claimed');
     await bench.tick(at('10:01:00'));
-    expect(bench.asked.map((batch) => batch.sort())).toEqual([['other 10:00:30', 'stuck 10:00:30'], ['other 10:01:00']]);
+    expect(bench.asked.map((batch) => batch.sort())).toEqual([
+      ['other 10:00:30', 'stuck 10:00:30'],
+      ['other 10:01:00'],
+    ]);
     bench.answer = () => 'claimed';
     bench.end();
     await bench.tick(at('10:01:00') + 1);
@@ -192,7 +209,10 @@ describe('a tick', () => {
   });
 
   it('does not run hot when nothing of a full batch can be decided', async () => {
-    bench = new Bench(Array.from({ length: 250 }, (_, index) => aJob(`job-${index}`, '* * * * *')), at('10:00:00'));
+    bench = new Bench(
+      Array.from({ length: 250 }, (_, index) => aJob(`job-${index}`, '* * * * *')),
+      at('10:00:00'),
+    );
     bench.answer = () => 'waiting';
     expect(await bench.tick(at('10:01:00'))).toBe(250);
     expect(bench.asked.map((batch) => batch.length)).toEqual([200, 50]);
@@ -216,7 +236,11 @@ describe('a tick', () => {
   });
 
   it('a live fire is on time when a place gets free just then, whatever there was no room for', async () => {
-    bench = new Bench([aJob('late', '* * * * * *', { lateAfterMs: 600_000 }), aJob('other', '5 1 10 * * *')], at('10:00:00'), 2);
+    bench = new Bench(
+      [aJob('late', '* * * * * *', { lateAfterMs: 600_000 }), aJob('other', '5 1 10 * * *')],
+      at('10:00:00'),
+      2,
+    );
     await bench.tick(at('10:01:04.900'));
     bench.end();
     await bench.tick(at('10:01:05'));
@@ -231,7 +255,11 @@ describe('a tick', () => {
   });
 
   it('a live fire is on time while there is no room for what is due before it, once there is', async () => {
-    bench = new Bench([aJob('a', '* * * * *'), aJob('b', '* * * * *'), aJob('next', '5 1 10 * * *')], at('10:00:00'), 1);
+    bench = new Bench(
+      [aJob('a', '* * * * *'), aJob('b', '* * * * *'), aJob('next', '5 1 10 * * *')],
+      at('10:00:00'),
+      1,
+    );
     expect(await bench.tick(at('10:01:04.900'))).toBe(100);
     bench.end();
     await bench.tick(at('10:01:04.950'));
@@ -294,7 +322,11 @@ describe('trap 22: date arithmetic', () => {
   }
 
   it('is done for no job that is not due, jittered or not', async () => {
-    const { jobs, computed } = countedJobs(aJob('due', '* * * * *'), aJob('daily', '0 12 * * *'), aJob('spread', '0 12 * * *', { jitterMs: 60_000 }));
+    const { jobs, computed } = countedJobs(
+      aJob('due', '* * * * *'),
+      aJob('daily', '0 12 * * *'),
+      aJob('spread', '0 12 * * *', { jitterMs: 60_000 }),
+    );
     bench = new Bench(jobs, at('10:00:00'));
     await bench.tick(at('10:00:30'));
     computed.length = 0;
@@ -304,7 +336,9 @@ describe('trap 22: date arithmetic', () => {
   });
 
   it('is done once all handlers have started', async () => {
-    const { jobs, computed } = countedJobs(...Array.from({ length: 250 }, (_, index) => aJob(`job-${index}`, '* * * * *')));
+    const { jobs, computed } = countedJobs(
+      ...Array.from({ length: 250 }, (_, index) => aJob(`job-${index}`, '* * * * *')),
+    );
     bench = new Bench(jobs, at('10:00:00'));
     computed.length = 0;
     const before: number[] = [];
@@ -329,15 +363,25 @@ describe('trap 22: date arithmetic', () => {
 
 describe('what is another instance’s to try', () => {
   const jobs = Array.from({ length: 20 }, (_, index) => aJob(`job-${index}`, '* * * * *'));
-  const names = (lines: string[][]) => lines.flat().map((line) => line.split(' ')[0]!).sort();
+  const names = (lines: string[][]) =>
+    lines
+      .flat()
+      .map((line) => line.split(' ')[0]!)
+      .sort();
   let mine: string[];
   let others: string[];
 
   beforeEach(() => {
     bench = new Bench(jobs, at('10:00:00'));
     bench.order.hear(['A', 'B']);
-    mine = jobs.filter((job) => bench.order.isMine(job)).map(({ name }) => name).sort();
-    others = jobs.filter((job) => !bench.order.isMine(job)).map(({ name }) => name).sort();
+    mine = jobs
+      .filter((job) => bench.order.isMine(job))
+      .map(({ name }) => name)
+      .sort();
+    others = jobs
+      .filter((job) => !bench.order.isMine(job))
+      .map(({ name }) => name)
+      .sort();
   });
 
   it('is left to it for a moment, and then found decided without a claim', async () => {
@@ -405,7 +449,12 @@ describe('what is another instance’s to try', () => {
     bench = new Bench(jobs, at('10:00:00'), mine.length);
     bench.order.hear(['A', 'B']);
     const waits = mine[0]!;
-    bench.timelines.set(new JobTimeline(aJob(waits, '0,20,40 * * * * *', { overlap: 'allow', concurrencyGroup: { name: 'full', limit: 3 } }), at('10:00:00')));
+    bench.timelines.set(
+      new JobTimeline(
+        aJob(waits, '0,20,40 * * * * *', { overlap: 'allow', concurrencyGroup: { name: 'full', limit: 3 } }),
+        at('10:00:00'),
+      ),
+    );
     for (const name of others.slice(1)) bench.decided.add(`${name} 10:01:00`);
     bench.answer = ({ job }) => (job.name === waits ? 'waiting' : 'claimed');
     await bench.tick(at('10:01:00') + 20);

@@ -10,7 +10,15 @@ const NAMES = ['a', 'b', 'c', 'd', 'e', 'f'];
 
 const seconds = fc.integer({ min: -60, max: 1_200 });
 const step = fc.oneof(
-  { weight: 3, arbitrary: fc.record({ add: fc.constantFrom(...NAMES), expression: fc.constantFrom(...EXPRESSIONS), jitterMs: fc.constantFrom(0, 40_000), decided: seconds }) },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      add: fc.constantFrom(...NAMES),
+      expression: fc.constantFrom(...EXPRESSIONS),
+      jitterMs: fc.constantFrom(0, 40_000),
+      decided: seconds,
+    }),
+  },
   { weight: 1, arbitrary: fc.record({ remove: fc.constantFrom(...NAMES) }) },
   { weight: 4, arbitrary: fc.record({ move: fc.nat(), until: seconds }) },
 );
@@ -42,9 +50,15 @@ describe('the timelines of an instance', () => {
           expect(timelines.nextDueAt).toBe(dueAt[0] ?? Infinity);
           expect(timelines.nextDueAfter(now)).toBe(dueAt.find((at) => at > now) ?? Infinity);
           const { live, missed } = timelines.due(now);
-          expect(new Set(live)).toEqual(new Set(all.filter((timeline) => timeline.isDue(now) && !timeline.isMissed(now))));
-          expect(new Set(missed)).toEqual(new Set(all.filter((timeline) => timeline.isDue(now) && timeline.isMissed(now))));
-          expect(live.map((timeline) => timeline.dueAt!)).toEqual(live.map((timeline) => timeline.dueAt!).sort((a, b) => a - b));
+          expect(new Set(live)).toEqual(
+            new Set(all.filter((timeline) => timeline.isDue(now) && !timeline.isMissed(now))),
+          );
+          expect(new Set(missed)).toEqual(
+            new Set(all.filter((timeline) => timeline.isDue(now) && timeline.isMissed(now))),
+          );
+          expect(live.map((timeline) => timeline.dueAt!)).toEqual(
+            live.map((timeline) => timeline.dueAt!).sort((a, b) => a - b),
+          );
           for (const name of NAMES) expect(timelines.get(name)).toBe(current.get(name));
         }
       }),

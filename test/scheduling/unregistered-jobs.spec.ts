@@ -15,16 +15,27 @@ beforeEach(() => {
   orphaned = [];
 });
 
-const found = (name: string, changes: Partial<UnregisteredJob> = {}): UnregisteredJob => ({ name, cron: '0 3 * * *', timeZone: 'UTC', handler: null, ...changes });
+const found = (name: string, changes: Partial<UnregisteredJob> = {}): UnregisteredJob => ({
+  name,
+  cron: '0 3 * * *',
+  timeZone: 'UTC',
+  handler: null,
+  ...changes,
+});
 
 /** What an instance with these jobs says of what no live instance declares. */
 async function look(stored: UnregisteredJob[], declared: JobDefinition[]): Promise<void> {
   const known = new KnownJobs();
-  known.declare({ jobs: declared.map((definition) => ({ definition, handler: async () => undefined })), handlers: new Map() });
+  known.declare({
+    jobs: declared.map((definition) => ({ definition, handler: async () => undefined })),
+    handlers: new Map(),
+  });
   const events = new SchedulerEvents();
   events.subscribe((event) => said.push(wordingOf(event)!.text));
   const instances = { unregistered: async () => stored } as Partial<JobInstanceStore> as JobInstanceStore;
-  const reaper = { orphanRunsOf: async (names: readonly string[]) => (names.length > 0 && orphaned.push(names), []) } as Partial<ReaperStore> as ReaperStore;
+  const reaper = {
+    orphanRunsOf: async (names: readonly string[]) => (names.length > 0 && orphaned.push(names), []),
+  } as Partial<ReaperStore> as ReaperStore;
   const jobs = new UnregisteredJobs(instances, known, events, reaper);
   await jobs.look('one');
   await jobs.look('one');
@@ -48,7 +59,10 @@ describe('of jobs that no live instance declares any more', () => {
   });
 
   it('several are told in one line', async () => {
-    await look([found('a'), found('b', { cron: '0 4 * * *' }), found('c', { cron: '0 5 * * *' })], [aJob('new-b', '0 4 * * *')]);
+    await look(
+      [found('a'), found('b', { cron: '0 4 * * *' }), found('c', { cron: '0 5 * * *' })],
+      [aJob('new-b', '0 4 * * *')],
+    );
     expect(said).toEqual([
       `No live instance declares a, b and c any more: they are not run. If one was renamed, declare the new name with previously and the old one, and it goes on where that was. Same schedule: new-b as b had`,
     ]);
@@ -60,7 +74,10 @@ describe('of jobs that no live instance declares any more', () => {
   });
 
   it('those made at run time miss their handlers', async () => {
-    await look([found('r1', { handler: 'rep' }), found('r2', { handler: 'rep' }), found('r3', { handler: 'sum' }), found('old')], [aJob('new', '0 5 * * *')]);
+    await look(
+      [found('r1', { handler: 'rep' }), found('r2', { handler: 'rep' }), found('r3', { handler: 'sum' }), found('old')],
+      [aJob('new', '0 5 * * *')],
+    );
     expect(said).toEqual([
       `No live instance declares old any more: it is not run. If it was renamed, declare the new name with previously: 'old', and it goes on where that was. ` +
         `No live instance has the handler "rep" of r1 and r2, made at run time: they are not run until one has. ` +
@@ -68,6 +85,8 @@ describe('of jobs that no live instance declares any more', () => {
     ]);
     said = [];
     await look([found('r1', { handler: 'rep' })], [aJob('same-schedule', '0 3 * * *')]);
-    expect(said).toEqual([`No live instance has the handler "rep" of r1, made at run time: it is not run until one has`]);
+    expect(said).toEqual([
+      `No live instance has the handler "rep" of r1, made at run time: it is not run until one has`,
+    ]);
   });
 });

@@ -24,36 +24,73 @@ const MANY = aJob('many', '* * * * * *', { overlap: 'allow', parallel: 2 });
 /** What an instance starts of what waits; it claims, and has no handlers. */
 function instance(jobs: JobDefinition[] = [LIVE, OTHER, MANY], { taken = 0, lingering = '' } = {}): WaitingRuns {
   const known = new KnownJobs();
-  known.declare({ jobs: jobs.map((definition) => ({ definition, handler: async () => undefined })), handlers: new Map() });
+  known.declare({
+    jobs: jobs.map((definition) => ({ definition, handler: async () => undefined })),
+    handlers: new Map(),
+  });
   const claimWaiting = async (runs: readonly WaitingRun[], by: ReadonlyMap<string, JobDefinition>) => {
     const asked = runs.map((run) => {
       const { overlap, parallel, concurrencyGroup } = by.get(run.jobName)!;
-      return { ...run, overlap, parallel, group: concurrencyGroup?.name ?? null, groupLimit: concurrencyGroup?.limit ?? null, leaseMs: 60_000 };
+      return {
+        ...run,
+        overlap,
+        parallel,
+        group: concurrencyGroup?.name ?? null,
+        groupLimit: concurrencyGroup?.limit ?? null,
+        leaseMs: 60_000,
+      };
     });
     return (await stores.claims.claimWaiting(asked, 'A')).answers;
   };
-  const runs = { taken, lingers: ({ name }: JobDefinition) => name === lingering, reserving: (_: number, work: () => unknown) => work() };
+  const runs = {
+    taken,
+    lingers: ({ name }: JobDefinition) => name === lingering,
+    reserving: (_: number, work: () => unknown) => work(),
+  };
   const time = new DatabaseTime();
   time.observe(new Date(), performance.now());
-  return new WaitingRuns({ maxConcurrentRuns: 100 } as never, known, stores.reaper, { claimWaiting } as never, { start: () => {} } as never, runs as never, new Timelines(), time);
+  return new WaitingRuns(
+    { maxConcurrentRuns: 100 } as never,
+    known,
+    stores.reaper,
+    { claimWaiting } as never,
+    { start: () => {} } as never,
+    runs as never,
+    new Timelines(),
+    time,
+  );
 }
 
 /** The schedule's occurrence of so many seconds ago, as a tick has it. */
-const due = (seconds: number, job = LIVE) => ({ job, fireTime: secondsAgo(seconds).getTime(), startsAt: secondsAgo(seconds).getTime() });
+const due = (seconds: number, job = LIVE) => ({
+  job,
+  fireTime: secondsAgo(seconds).getTime(),
+  startsAt: secondsAgo(seconds).getTime(),
+});
 
 /** A tick: what waits, if it is its turn, and then what is due. */
 async function tick(waiting: WaitingRuns, ...candidates: ReturnType<typeof due>[]): Promise<string[]> {
   await waiting.startBefore(candidates);
   const { answers } = await stores.claims.claimDue(
     candidates.map(({ job, fireTime }) =>
-      aDue(job.name, new Date(fireTime), { overlap: job.overlap, parallel: job.parallel, group: job.concurrencyGroup?.name ?? null, groupLimit: job.concurrencyGroup?.limit ?? null }),
+      aDue(job.name, new Date(fireTime), {
+        overlap: job.overlap,
+        parallel: job.parallel,
+        group: job.concurrencyGroup?.name ?? null,
+        groupLimit: job.concurrencyGroup?.limit ?? null,
+      }),
     ),
     'A',
   );
   return answers.map(({ verdict }) => verdict);
 }
 
-async function waits(job: string, trigger: string, since: number, { back = 3_600, status = 'queued', beside = false } = {}): Promise<void> {
+async function waits(
+  job: string,
+  trigger: string,
+  since: number,
+  { back = 3_600, status = 'queued', beside = false } = {},
+): Promise<void> {
   const failed = status === 'failed' ? `, claimed_by = 'A', attempt = 1` : '';
   await stores.test.query(
     `insert into job_runs (job_name, fire_time, status, trigger, beside, next_attempt_at)
@@ -66,8 +103,14 @@ async function waits(job: string, trigger: string, since: number, { back = 3_600
   await stores.test.query(`alter table job_runs enable trigger user`);
 }
 
-const running = async () => (await stores.test.query<{ run: string }>(`select job_name || ' ' || trigger as run from job_runs where status = 'running' order by 1`)).map(({ run }) => run);
-const end = () => stores.test.query(`update job_runs set status = 'done', finished_at = now() where status = 'running'`);
+const running = async () =>
+  (
+    await stores.test.query<{ run: string }>(
+      `select job_name || ' ' || trigger as run from job_runs where status = 'running' order by 1`,
+    )
+  ).map(({ run }) => run);
+const end = () =>
+  stores.test.query(`update job_runs set status = 'done', finished_at = now() where status = 'running'`);
 
 describe('a concurrency group in which more comes due than it has places', () => {
   it.each([

@@ -19,7 +19,9 @@ beforeEach(() => {
   whileWriting = () => {};
   timelines = new Timelines();
   const remember = async (moved: readonly Watermark[]) => {
-    written.push(moved.map(({ job, decidedUntil }) => `${job.name} ${new Date(decidedUntil).toISOString().slice(11, 19)}`));
+    written.push(
+      moved.map(({ job, decidedUntil }) => `${job.name} ${new Date(decidedUntil).toISOString().slice(11, 19)}`),
+    );
     whileWriting();
   };
   watermarks = new WatermarkService(timelines, { remember } as unknown as JobScheduleStore, new SchedulerEvents());

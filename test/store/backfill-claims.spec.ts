@@ -19,9 +19,22 @@ beforeEach(async () => {
 });
 
 /** Runs of a backfill that wait, for these occurrences of the job. */
-async function backfill(secondsBack: number[], { beside = false, maxConcurrent = 1, overlap = 'forbid' as OverlapPolicy } = {}): Promise<string> {
+async function backfill(
+  secondsBack: number[],
+  { beside = false, maxConcurrent = 1, overlap = 'forbid' as OverlapPolicy } = {},
+): Promise<string> {
   const from = secondsAgo(Math.max(...secondsBack));
-  const id = await stores.backfills.create({ jobName: 'job', from, to: from, maxConcurrent, beside, replay: false, total: 1, requestedBy: overlap, reason: null });
+  const id = await stores.backfills.create({
+    jobName: 'job',
+    from,
+    to: from,
+    maxConcurrent,
+    beside,
+    replay: false,
+    total: 1,
+    requestedBy: overlap,
+    reason: null,
+  });
   for (const seconds of secondsBack) {
     await stores.test.query(
       `insert into job_runs (job_name, fire_time, status, trigger, next_attempt_at, backfill_id, beside) values ('job', $1, 'queued', 'backfill', now(), $2, $3)`,
@@ -33,15 +46,33 @@ async function backfill(secondsBack: number[], { beside = false, maxConcurrent =
 
 const waits = (secondsBack: number, trigger: string, changes = 'reason = reason') =>
   stores.test
-    .query(`insert into job_runs (job_name, fire_time, status, trigger, next_attempt_at) values ('job', $1, 'queued', $2, now())`, [secondsAgo(secondsBack), trigger])
+    .query(
+      `insert into job_runs (job_name, fire_time, status, trigger, next_attempt_at) values ('job', $1, 'queued', $2, now())`,
+      [secondsAgo(secondsBack), trigger],
+    )
     .then(() => stores.test.query(`update job_runs set ${changes} where fire_time = $1`, [secondsAgo(secondsBack)]));
 
-const job = (changes: Partial<StartableJob> = {}): StartableJob => ({ name: 'job', maxAttempts: 3, overlap: 'forbid', ...changes });
+const job = (changes: Partial<StartableJob> = {}): StartableJob => ({
+  name: 'job',
+  maxAttempts: 3,
+  overlap: 'forbid',
+  ...changes,
+});
 const look = (changes: Partial<StartableJob> = {}, limit = 100) => stores.reaper.waiting([job(changes)], limit);
 
 /** Claims as a replica does, without a look before, as if its look was long ago. */
-async function claim(secondsBack: number[], { instanceId = 'B', overlap = 'forbid' as OverlapPolicy, placeNeededAt = null as Date | null } = {}): Promise<Date[]> {
-  const waiting = secondsBack.map((seconds) => ({ jobName: 'job', fireTime: secondsAgo(seconds), attempt: 0, overlap, leaseMs: 60_000, placeNeededAt }));
+async function claim(
+  secondsBack: number[],
+  { instanceId = 'B', overlap = 'forbid' as OverlapPolicy, placeNeededAt = null as Date | null } = {},
+): Promise<Date[]> {
+  const waiting = secondsBack.map((seconds) => ({
+    jobName: 'job',
+    fireTime: secondsAgo(seconds),
+    attempt: 0,
+    overlap,
+    leaseMs: 60_000,
+    placeNeededAt,
+  }));
   return (await stores.claims.claimWaiting(waiting, instanceId)).answers.map(({ fireTime }) => fireTime);
 }
 
@@ -50,7 +81,8 @@ async function live(secondsBack: number[], overlap: OverlapPolicy = 'forbid'): P
   return (await stores.claims.claimDue(due, 'L')).answers.map(({ verdict }) => verdict);
 }
 
-const done = () => stores.test.query(`update job_runs set status = 'done', finished_at = now() where status = 'running'`);
+const done = () =>
+  stores.test.query(`update job_runs set status = 'done', finished_at = now() where status = 'running'`);
 const fireTimes = (found: { fireTime: Date }[]) => found.map(({ fireTime }) => fireTime);
 
 describe('a live occurrence that is due while a backfill runs, of a job that forbids overlap', () => {
@@ -62,7 +94,10 @@ describe('a live occurrence that is due while a backfill runs, of a job that for
     await stores.test.query(`update job_runs set started_at = $1 where status = 'running'`, [secondsAgo(30)]);
     expect(await live([10, 5])).toEqual(['queued', 'queued']);
     expect(await live([10, 5])).toEqual(['taken', 'taken']);
-    const [row] = await stores.test.query('select status, trigger, reason, attempt from job_runs where fire_time = $1', [secondsAgo(10)]);
+    const [row] = await stores.test.query(
+      'select status, trigger, reason, attempt from job_runs where fire_time = $1',
+      [secondsAgo(10)],
+    );
     expect(row).toEqual({ status: 'queued', trigger: 'schedule', reason: 'waits for a run before it', attempt: 0 });
     expect(await look()).toEqual([]);
     expect(await claim([90, 50, 10, 5])).toEqual([]);
@@ -132,18 +167,25 @@ describe('a backfill gives way', () => {
 
   it('starts nothing while a live run waits for an attempt that is near, or that is due', async () => {
     await backfill([100]);
-    await waits(20, 'schedule', `status = 'failed', attempt = 1, claimed_by = 'A', next_attempt_at = now() + interval '50 milliseconds'`);
+    await waits(
+      20,
+      'schedule',
+      `status = 'failed', attempt = 1, claimed_by = 'A', next_attempt_at = now() + interval '50 milliseconds'`,
+    );
     expect(await claim([100])).toEqual([]);
     await stores.test.query(`update job_runs set next_attempt_at = now() where trigger = 'schedule'`);
     expect(fireTimes(await look())).toEqual([secondsAgo(20)]);
     expect(await claim([100])).toEqual([]);
-    await stores.test.query(`update job_runs set next_attempt_at = now() + interval '1 hour' where trigger = 'schedule'`);
+    await stores.test.query(
+      `update job_runs set next_attempt_at = now() + interval '1 hour' where trigger = 'schedule'`,
+    );
     expect(await claim([100])).toEqual([secondsAgo(100)]);
   });
 
   it('also beside, where an instance has one slot and somebody needs it', async () => {
     await backfill([100], { beside: true });
-    const lookFor = (slotNeededAt: Date | null) => stores.reaper.waiting([job({ nextDueAt: inSeconds(0) })], 1, slotNeededAt);
+    const lookFor = (slotNeededAt: Date | null) =>
+      stores.reaper.waiting([job({ nextDueAt: inSeconds(0) })], 1, slotNeededAt);
     expect(await lookFor(inSeconds(0))).toEqual([]);
     expect(await lookFor(inSeconds(60))).toHaveLength(1);
     expect(await lookFor(null)).toHaveLength(1);
@@ -154,14 +196,21 @@ describe('a backfill gives way', () => {
     await backfill([100, 95], { beside: true, maxConcurrent: 5 });
     await waits(50, 'catch-up');
     await waits(10, 'schedule');
-    expect((await look({ overlap: 'allow' })).map(({ trigger }) => trigger)).toEqual(['schedule', 'catch-up', 'backfill', 'backfill']);
+    expect((await look({ overlap: 'allow' })).map(({ trigger }) => trigger)).toEqual([
+      'schedule',
+      'catch-up',
+      'backfill',
+      'backfill',
+    ]);
     expect((await look({ overlap: 'allow' }, 2)).map(({ trigger }) => trigger)).toEqual(['schedule', 'catch-up']);
   });
 });
 
 describe('a job that is held back', () => {
   it.each(['paused_at = now()', 'enabled = false'])('%s: its backfill waits, too', async (held) => {
-    await stores.test.query(`insert into job_schedule (name, cron, time_zone, policies) values ('job', '0 0 1 1 *', 'UTC', '{}') on conflict do nothing`);
+    await stores.test.query(
+      `insert into job_schedule (name, cron, time_zone, policies) values ('job', '0 0 1 1 *', 'UTC', '{}') on conflict do nothing`,
+    );
     await backfill([100]);
     expect(await look()).toHaveLength(1);
     await stores.test.query(`update job_schedule set ${held}`);
@@ -189,8 +238,14 @@ describe('maxConcurrent', () => {
   it('is each backfill’s own', async () => {
     await backfill([100, 90], { beside: true, maxConcurrent: 1 });
     await backfill([80, 70, 60], { beside: true, maxConcurrent: 2 });
-    expect(fireTimes(await look()).sort((a, b) => a.getTime() - b.getTime())).toEqual([secondsAgo(100), secondsAgo(80), secondsAgo(70)]);
-    expect(await claim([100, 90, 80, 70, 60])).toEqual(expect.arrayContaining([secondsAgo(100), secondsAgo(80), secondsAgo(70)]));
+    expect(fireTimes(await look()).sort((a, b) => a.getTime() - b.getTime())).toEqual([
+      secondsAgo(100),
+      secondsAgo(80),
+      secondsAgo(70),
+    ]);
+    expect(await claim([100, 90, 80, 70, 60])).toEqual(
+      expect.arrayContaining([secondsAgo(100), secondsAgo(80), secondsAgo(70)]),
+    );
     expect(await claim([90, 60])).toEqual([]);
   });
 

@@ -24,10 +24,22 @@ beforeEach(async () => {
 const JOB = aJob('job', '*/10 * * * * *', { missed: 'skip', lateAfterMs: 5_000 });
 
 /** A fire time of the job, this many occurrences ago. */
-const fires = (occurrencesAgo: number) => new Date(Math.floor(secondsAgo(60).getTime() / 10_000) * 10_000 - occurrencesAgo * 10_000);
+const fires = (occurrencesAgo: number) =>
+  new Date(Math.floor(secondsAgo(60).getTime() / 10_000) * 10_000 - occurrencesAgo * 10_000);
 
 function asked(from: Date, to: Date, changes: Partial<NewBackfill> = {}): Promise<string> {
-  return stores.backfills.create({ jobName: 'job', from, to, maxConcurrent: 100, beside: false, replay: false, total: 0, requestedBy: null, reason: null, ...changes });
+  return stores.backfills.create({
+    jobName: 'job',
+    from,
+    to,
+    maxConcurrent: 100,
+    beside: false,
+    replay: false,
+    total: 0,
+    requestedBy: null,
+    reason: null,
+    ...changes,
+  });
 }
 
 /** Feeds as a replica does: again while there is more, and while somebody else is at it. */
@@ -65,16 +77,25 @@ const row = async (fireTime: Date) => (await rows()).find((one) => one.fire_time
 const startable = () => stores.reaper.waiting([{ name: 'job', maxAttempts: 3, overlap: 'forbid' }], 100);
 async function claim(instanceId = 'B', overlap: 'forbid' | 'allow' = 'forbid') {
   const waiting = await stores.reaper.waiting([{ name: 'job', maxAttempts: 3, overlap }], 100);
-  return (await stores.claims.claimWaiting(waiting.map((run) => ({ ...run, overlap, leaseMs: 60_000 })), instanceId)).answers;
+  return (
+    await stores.claims.claimWaiting(
+      waiting.map((run) => ({ ...run, overlap, leaseMs: 60_000 })),
+      instanceId,
+    )
+  ).answers;
 }
-const end = (status = 'done') => stores.test.query(`update job_runs set status = $1, finished_at = now() where status = 'running'`, [status]);
+const end = (status = 'done') =>
+  stores.test.query(`update job_runs set status = $1, finished_at = now() where status = 'running'`, [status]);
 
 describe('feeding a backfill', () => {
   it('queues no more than it may have open, oldest first, both ends included, and ends when nothing is left', async () => {
     const id = await asked(fires(4), fires(0), { maxConcurrent: 2, beside: true });
     expect((await feed(id)).queued).toEqual([fires(4), fires(3)]);
     expect((await feed(id)).queued).toEqual([]);
-    expect(await claim()).toMatchObject([{ trigger: 'backfill', beside: true }, { trigger: 'backfill', beside: true }]);
+    expect(await claim()).toMatchObject([
+      { trigger: 'backfill', beside: true },
+      { trigger: 'backfill', beside: true },
+    ]);
     expect((await feed(id)).queued).toEqual([]);
     await end();
     expect((await feed(id)).queued).toEqual([fires(2), fires(1)]);
@@ -104,7 +125,12 @@ describe('feeding a backfill', () => {
     await ran(fires(2), 'running');
     const id = await asked(fires(4), fires(0), { total: 5 });
     expect((await feed(id)).queued).toEqual([fires(1), fires(0)]);
-    expect(await row(fires(4))).toMatchObject({ status: 'done', trigger: 'schedule', backfill_id: null, earlier_attempts: [] });
+    expect(await row(fires(4))).toMatchObject({
+      status: 'done',
+      trigger: 'schedule',
+      backfill_id: null,
+      earlier_attempts: [],
+    });
     expect(await stores.backfills.find(id)).toMatchObject({ total: 5, fed: 2, leftAlone: 3, queued: 2, running: 0 });
   });
 
@@ -129,7 +155,10 @@ describe('feeding a backfill', () => {
       reason: null,
       earlier_attempts: [{ attempt: 0, status: 'skipped', reason: 'paused', trigger: 'schedule' }],
     });
-    expect(await row(fires(0))).toMatchObject({ status: 'queued', earlier_attempts: [{ status: 'cancelled', reason: 'overlap' }] });
+    expect(await row(fires(0))).toMatchObject({
+      status: 'queued',
+      earlier_attempts: [{ status: 'cancelled', reason: 'overlap' }],
+    });
     expect(await claim()).toMatchObject([{ fireTime: fires(1), attempt: 1 }]);
     // Nothing was attempted: nothing is added.
     expect((await row(fires(1)))!.earlier_attempts).toHaveLength(1);
@@ -146,23 +175,38 @@ describe('feeding a backfill', () => {
       earlier_attempts: [{ attempt: 2, status: 'done', claimedBy: 'A', reason: 'as it was' }],
     });
     await stores.test.query(`update job_runs set lease_until = now() - interval '1 second'`);
-    expect(await stores.reaper.reap([{ name: 'job', maxAttempts: 3, overlap: 'forbid' }], 10)).toMatchObject([{ status: 'orphaned' }]);
+    expect(await stores.reaper.reap([{ name: 'job', maxAttempts: 3, overlap: 'forbid' }], 10)).toMatchObject([
+      { status: 'orphaned' },
+    ]);
     await claim();
-    expect((await row(fires(0)))!.earlier_attempts).toMatchObject([{ attempt: 2, status: 'done' }, { attempt: 3, status: 'orphaned', claimedBy: 'B' }]);
+    expect((await row(fires(0)))!.earlier_attempts).toMatchObject([
+      { attempt: 2, status: 'done' },
+      { attempt: 3, status: 'orphaned', claimedBy: 'B' },
+    ]);
   });
 
   it('leaves alone what ran, or is under way, under a former name of the job, also when it replays', async () => {
     const renamed = aJob('new-name', '*/10 * * * * *', { lateAfterMs: 5_000 });
     await stores.schedules.declare([JOB, renamed], null);
     await stores.test.query(`update job_schedule set yields_to = 'new-name' where name = 'job'`);
-    for (const [occurrencesAgo, status] of [[4, 'done'], [3, 'running'], [2, 'skipped'], [1, 'done']] as const) await ran(fires(occurrencesAgo), status);
+    for (const [occurrencesAgo, status] of [
+      [4, 'done'],
+      [3, 'running'],
+      [2, 'skipped'],
+      [1, 'done'],
+    ] as const)
+      await ran(fires(occurrencesAgo), status);
     await stores.test.query(
       `insert into job_runs (job_name, fire_time, status, trigger, reason) values ('new-name', $1, 'skipped', 'schedule', 'decided as job')`,
       [fires(1)],
     );
     const standings = await stores.backfills.standings('new-name', fires(4), fires(0));
     expect([4, 3, 2, 1, 0].map((occurrencesAgo) => standings.get(fires(occurrencesAgo).getTime()))).toEqual([
-      'ran as another name', 'under way', 'never ran', 'ran as another name', undefined,
+      'ran as another name',
+      'under way',
+      'never ran',
+      'ran as another name',
+      undefined,
     ]);
     const id = await asked(fires(4), fires(0), { jobName: 'new-name', replay: true, total: 5 });
     expect((await feed(id, renamed)).queued).toEqual([fires(2), fires(0)]);
@@ -209,13 +253,16 @@ describe('feeding a backfill', () => {
 });
 
 describe('a gap that one row stands for', () => {
-  const gapUntil = (fireTime: Date, from: Date, count: number) => ran(fireTime, 'skipped', `reason = 'missed: too old', gap_from = '${from.toISOString()}', gap_count = ${count}`);
+  const gapUntil = (fireTime: Date, from: Date, count: number) =>
+    ran(fireTime, 'skipped', `reason = 'missed: too old', gap_from = '${from.toISOString()}', gap_count = ${count}`);
 
   /** What a replica would still have to decide from the start of the gap on, were the watermark there. */
   async function undecided(since: Date): Promise<number> {
     await stores.schedules.declare([JOB], null);
     await stores.test.query('update job_schedule set decided_until = $1', [since]);
-    const decided = await stores.catchUps.decide(JOB, since.getTime(), (seen) => planCatchUp(JOB.schedule, { ...seen, now: fires(1).getTime() }, seen.decided, JOB));
+    const decided = await stores.catchUps.decide(JOB, since.getTime(), (seen) =>
+      planCatchUp(JOB.schedule, { ...seen, now: fires(1).getTime() }, seen.decided, JOB),
+    );
     const plan = decided as CatchUpPlan;
     return plan.run.length + plan.record.reduce((sum, { count }) => sum + count, 0);
   }
@@ -228,7 +275,9 @@ describe('a gap that one row stands for', () => {
     expect(await row(fires(2))).toMatchObject({ status: 'skipped', gap_from: fires(5), gap_count: 2 });
     await stores.test.query('update job_backfills set max_concurrent = 4');
     await feed(id);
-    expect(await rows()).toMatchObject([5, 4, 3, 2].map((ago) => ({ fire_time: fires(ago), status: 'queued', gap_from: null, gap_count: null })));
+    expect(await rows()).toMatchObject(
+      [5, 4, 3, 2].map((ago) => ({ fire_time: fires(ago), status: 'queued', gap_from: null, gap_count: null })),
+    );
     expect((await row(fires(2)))!.earlier_attempts).toMatchObject([{ status: 'skipped', reason: 'missed: too old' }]);
   });
 
@@ -236,7 +285,14 @@ describe('a gap that one row stands for', () => {
     await gapUntil(fires(2), fires(7), 6);
     await feed(await asked(fires(3), fires(2)));
     expect(await rows()).toMatchObject([
-      { fire_time: fires(4), status: 'skipped', reason: 'missed: too old', gap_from: fires(7), gap_count: 4, backfill_id: null },
+      {
+        fire_time: fires(4),
+        status: 'skipped',
+        reason: 'missed: too old',
+        gap_from: fires(7),
+        gap_count: 4,
+        backfill_id: null,
+      },
       { fire_time: fires(3), status: 'queued' },
       { fire_time: fires(2), status: 'queued', gap_from: null, gap_count: null },
     ]);
@@ -262,7 +318,10 @@ describe('a gap that one row stands for', () => {
     await stores.partitions.ensure([new Date('2018-06-01T00:00:00Z')]);
     await gapUntil(new Date('2018-06-01T00:00:00Z'), new Date('2018-03-01T00:00:00Z'), 4);
     await feed(await asked(new Date('2018-06-01T00:00:00Z'), new Date('2018-06-01T00:00:00Z')), job);
-    expect(await rows()).toMatchObject([{ fire_time: new Date('2018-05-01T00:00:00Z'), gap_count: 3 }, { status: 'queued' }]);
+    expect(await rows()).toMatchObject([
+      { fire_time: new Date('2018-05-01T00:00:00Z'), gap_count: 3 },
+      { status: 'queued' },
+    ]);
   });
 });
 
@@ -274,13 +333,26 @@ describe('cancelling a backfill', () => {
     await feed(id);
     const [first] = await startable();
     await stores.claims.claimWaiting([{ ...first!, overlap: 'forbid', leaseMs: 60_000 }], 'B');
-    await stores.test.query(`update job_runs set status = 'failed', attempt = 1, claimed_by = 'A' where fire_time = $1`, [fires(3)]);
+    await stores.test.query(
+      `update job_runs set status = 'failed', attempt = 1, claimed_by = 'A' where fire_time = $1`,
+      [fires(3)],
+    );
     expect(await cancel(id)).toEqual({ jobName: 'job', cancelled: 2, putBack: 0 });
     const reason = 'backfill cancelled by ops: wrong day';
-    expect(await rows()).toMatchObject([{ status: 'running', reason: null }, { status: 'cancelled', attempt: 1, reason }, { status: 'cancelled', attempt: 0, reason }]);
+    expect(await rows()).toMatchObject([
+      { status: 'running', reason: null },
+      { status: 'cancelled', attempt: 1, reason },
+      { status: 'cancelled', attempt: 0, reason },
+    ]);
     expect(await startable()).toEqual([]);
     expect(await stores.feeds.feed(id, JOB)).toBeNull();
-    expect(await stores.backfills.find(id)).toMatchObject({ cancelledBy: 'ops', cancelledReason: 'wrong day', running: 1, cancelled: 2, fed: 3 });
+    expect(await stores.backfills.find(id)).toMatchObject({
+      cancelledBy: 'ops',
+      cancelledReason: 'wrong day',
+      running: 1,
+      cancelled: 2,
+      fed: 3,
+    });
     expect(await cancel(id)).toBeNull();
   });
 
@@ -295,21 +367,35 @@ describe('cancelling a backfill', () => {
     expect(await rows()).toEqual(before.map((one, index) => ({ ...one, releases: index === 0 ? 2 : 0 })));
   });
 
-  it.each(['replay', 'replayAll'] as const)('leaves alone what a person has replayed meanwhile, by %s: that is no run of it any more', async (verb) => {
-    for (const ago of [1, 0]) await ran(fires(ago), 'done');
-    const id = await asked(fires(1), fires(0), { replay: true });
-    await feed(id);
-    const anna = { by: 'anna', reason: 'only this one' };
-    await stores.test.query(`update job_runs set status = 'cancelled', next_attempt_at = null where fire_time = $1`, [fires(1)]);
-    if (verb === 'replay') await stores.deadLetters.replay({ jobName: 'job', fireTime: fires(1) }, ['cancelled'], anna);
-    else {
-      await stores.test.query(`update job_runs set status = 'dead' where fire_time = $1`, [fires(1)]);
-      await stores.deadLettersInBulk.replayAll({ status: 'dead', jobName: 'job', from: null, to: null, errorContains: null }, 10, anna, {});
-    }
-    expect(await cancel(id)).toMatchObject({ cancelled: 0, putBack: 1 });
-    expect(await rows()).toMatchObject([{ status: 'queued', requested_by: 'anna', backfill_id: null }, { status: 'done' }]);
-    expect(await startable()).toMatchObject([{ fireTime: fires(1) }]);
-  });
+  it.each(['replay', 'replayAll'] as const)(
+    'leaves alone what a person has replayed meanwhile, by %s: that is no run of it any more',
+    async (verb) => {
+      for (const ago of [1, 0]) await ran(fires(ago), 'done');
+      const id = await asked(fires(1), fires(0), { replay: true });
+      await feed(id);
+      const anna = { by: 'anna', reason: 'only this one' };
+      await stores.test.query(`update job_runs set status = 'cancelled', next_attempt_at = null where fire_time = $1`, [
+        fires(1),
+      ]);
+      if (verb === 'replay')
+        await stores.deadLetters.replay({ jobName: 'job', fireTime: fires(1) }, ['cancelled'], anna);
+      else {
+        await stores.test.query(`update job_runs set status = 'dead' where fire_time = $1`, [fires(1)]);
+        await stores.deadLettersInBulk.replayAll(
+          { status: 'dead', jobName: 'job', from: null, to: null, errorContains: null },
+          10,
+          anna,
+          {},
+        );
+      }
+      expect(await cancel(id)).toMatchObject({ cancelled: 0, putBack: 1 });
+      expect(await rows()).toMatchObject([
+        { status: 'queued', requested_by: 'anna', backfill_id: null },
+        { status: 'done' },
+      ]);
+      expect(await startable()).toMatchObject([{ fireTime: fires(1) }]);
+    },
+  );
 
   it('leaves alone what a person cancels in that moment', async () => {
     for (const ago of [1, 0]) await ran(fires(ago), 'done');
@@ -318,7 +404,10 @@ describe('cancelling a backfill', () => {
     const person = new pg.Client({ connectionString: stores.test.url });
     await person.connect();
     await person.query('begin');
-    await person.query(`update job_runs set status = 'cancelled', reason = 'by anna', next_attempt_at = null where fire_time = $1`, [fires(1)]);
+    await person.query(
+      `update job_runs set status = 'cancelled', reason = 'by anna', next_attempt_at = null where fire_time = $1`,
+      [fires(1)],
+    );
     const cancelling = cancel(id);
     await blocked(stores.test, 1);
     await person.query('commit');
@@ -357,10 +446,18 @@ it('is kept as what an operator did, and so is its end', async () => {
   const id = await asked(fires(3), fires(1), { requestedBy: 'ops', reason: 'lost a day', total: 3 });
   await stores.cancels.cancel(id, 'job', null, null);
   await stores.cancels.cancel(id, 'job', null, null);
-  expect(await stores.test.query('select action, job_name, actor, reason, details from job_actions order by id')).toEqual([
+  expect(
+    await stores.test.query('select action, job_name, actor, reason, details from job_actions order by id'),
+  ).toEqual([
     {
       ...{ action: 'backfill', job_name: 'job', actor: 'ops', reason: 'lost a day' },
-      details: { backfill: id, from: fires(3).toISOString(), to: fires(1).toISOString(), occurrences: 3, replay: false },
+      details: {
+        backfill: id,
+        from: fires(3).toISOString(),
+        to: fires(1).toISOString(),
+        occurrences: 3,
+        replay: false,
+      },
     },
     { action: 'cancel-backfill', job_name: 'job', actor: 'unknown', reason: null, details: { backfill: id } },
   ]);

@@ -22,14 +22,16 @@ beforeEach(async () => {
 const JOB = aJob('job', '*/10 * * * * *', { missed: 'all', lateAfterMs: 5_000 });
 
 /** A moment at which the job fires, this many occurrences ago. */
-const fires = (occurrencesAgo: number) => new Date(Math.floor(secondsAgo(0).getTime() / 10_000) * 10_000 - occurrencesAgo * 10_000);
+const fires = (occurrencesAgo: number) =>
+  new Date(Math.floor(secondsAgo(0).getTime() / 10_000) * 10_000 - occurrencesAgo * 10_000);
 
 async function registered(job: JobDefinition, decidedUntil: Date): Promise<void> {
   await stores.schedules.declare([job], null);
   await stores.test.query('update job_schedule set effective_from = $1, decided_until = $1', [decidedUntil]);
 }
 
-const tryToDecide = (job: JobDefinition, from: Date) => stores.catchUps.decide(job, from.getTime(), (seen) => planCatchUp(job.schedule, seen, seen.decided, job));
+const tryToDecide = (job: JobDefinition, from: Date) =>
+  stores.catchUps.decide(job, from.getTime(), (seen) => planCatchUp(job.schedule, seen, seen.decided, job));
 
 /** Decides as a replica does: again and again, until nobody else is at it. */
 async function decide(job: JobDefinition, from: Date): Promise<CatchUpPlan> {
@@ -70,7 +72,11 @@ describe('G9 catch-up', () => {
     await decide(job, fires(9));
     const decided = await rows();
     expect(decided).toHaveLength(2);
-    expect(decided[0]).toMatchObject({ status: 'skipped', reason: 'missed: superseded by a newer one', gap_from: fires(8) });
+    expect(decided[0]).toMatchObject({
+      status: 'skipped',
+      reason: 'missed: superseded by a newer one',
+      gap_from: fires(8),
+    });
     expect(decided[1]!.status).toBe('queued');
     expect(decided[0]!.gap_count).toBe((decided[0]!.fire_time.getTime() - fires(8).getTime()) / 10_000 + 1);
   });
@@ -137,7 +143,15 @@ describe('G9 catch-up', () => {
     const plan = await decide(job, yearAgo);
     expect(plan.run).toHaveLength(5);
     const decided = await rows();
-    expect(decided.map(({ reason, status }) => reason ?? status)).toEqual(['missed: too old', 'missed: too many', 'queued', 'queued', 'queued', 'queued', 'queued']);
+    expect(decided.map(({ reason, status }) => reason ?? status)).toEqual([
+      'missed: too old',
+      'missed: too many',
+      'queued',
+      'queued',
+      'queued',
+      'queued',
+      'queued',
+    ]);
     expect(decided[0]!.gap_count! + decided[1]!.gap_count!).toBeGreaterThan(364 * 86_400);
   });
 });
@@ -150,9 +164,17 @@ describe('what docs/runs.md says', () => {
     await decide(replacing, fires(6));
     const caughtUp = (await rows()).filter(({ status }) => status === 'queued');
     expect(caughtUp).toHaveLength(1);
-    const start = async () => (await stores.claims.claimWaiting([{ jobName: 'job', fireTime: caughtUp[0]!.fire_time, attempt: 0, overlap: 'replace', leaseMs: 60_000 }], 'B')).answers;
+    const start = async () =>
+      (
+        await stores.claims.claimWaiting(
+          [{ jobName: 'job', fireTime: caughtUp[0]!.fire_time, attempt: 0, overlap: 'replace', leaseMs: 60_000 }],
+          'B',
+        )
+      ).answers;
     expect(await start()).not.toMatchObject([{ verdict: 'claimed' }]);
-    expect(await stores.test.query(`select status, cancel_requested_at from job_runs where fire_time = $1`, [fires(7)])).toEqual([{ status: 'running', cancel_requested_at: null }]);
+    expect(
+      await stores.test.query(`select status, cancel_requested_at from job_runs where fire_time = $1`, [fires(7)]),
+    ).toEqual([{ status: 'running', cancel_requested_at: null }]);
     await stores.test.query(`update job_runs set status = 'done' where fire_time = $1`, [fires(7)]);
     expect(await start()).toMatchObject([{ verdict: 'claimed' }]);
   });
@@ -178,7 +200,9 @@ describe('a replica frozen while it decides', () => {
         expect((await decide(JOB, fires(6))).run.length).toBeGreaterThan(3);
       }),
     );
-    expect(await frozen.decide(JOB, fires(6).getTime(), (seen) => planCatchUp(JOB.schedule, seen, seen.decided, JOB))).toBe('busy');
+    expect(
+      await frozen.decide(JOB, fires(6).getTime(), (seen) => planCatchUp(JOB.schedule, seen, seen.decided, JOB)),
+    ).toBe('busy');
   });
 });
 
@@ -210,6 +234,8 @@ describe('the watermark', () => {
     const edited = aJob('job', '*/20 * * * * *');
     await stores.schedules.declare([edited], null);
     await stores.takeOvers.takeOver([edited], 'B');
-    expect(await stores.test.query('select enabled, paused_by from job_schedule')).toEqual([{ enabled: false, paused_by: 'ops' }]);
+    expect(await stores.test.query('select enabled, paused_by from job_schedule')).toEqual([
+      { enabled: false, paused_by: 'ops' },
+    ]);
   });
 });

@@ -19,7 +19,8 @@ beforeAll(async () => {
 });
 afterAll(() => stores.close());
 beforeEach(async () => {
-  for (const table of ['job_runs', 'job_schedule', 'job_instances', 'job_backfills', 'job_actions']) await stores.test.query(`delete from ${table}`);
+  for (const table of ['job_runs', 'job_schedule', 'job_instances', 'job_backfills', 'job_actions'])
+    await stores.test.query(`delete from ${table}`);
 });
 
 const OLD = aJob('job', '*/10 * * * * *', { missed: 'skip', lateAfterMs: 5_000 });
@@ -27,7 +28,8 @@ const NEW = aJob('job', '*/15 * * * * *', { lateAfterMs: 5_000 });
 const BY = { by: 'ops', reason: null };
 
 /** A moment at which the old schedule fires, this many occurrences ago. */
-const fires = (occurrencesAgo: number) => new Date(Math.floor(secondsAgo(0).getTime() / 10_000) * 10_000 - occurrencesAgo * 10_000);
+const fires = (occurrencesAgo: number) =>
+  new Date(Math.floor(secondsAgo(0).getTime() / 10_000) * 10_000 - occurrencesAgo * 10_000);
 
 async function registered(job: JobDefinition = OLD): Promise<void> {
   await stores.schedules.declare([job], { instanceId: 'old', aliveMs: 60_000, jobs: [job], handlers: [] });
@@ -37,7 +39,10 @@ async function registered(job: JobDefinition = OLD): Promise<void> {
 /** The first time something was planned, another replica claims an occurrence of it. */
 const claiming = async (plans: number) => {
   if (plans > 1) return;
-  const { answers } = await stores.claims.claimDue([aDue('job', fires(4), { cron: OLD.schedule.expression, overlap: 'allow', parallel: null })], 'other');
+  const { answers } = await stores.claims.claimDue(
+    [aDue('job', fires(4), { cron: OLD.schedule.expression, overlap: 'allow', parallel: null })],
+    'other',
+  );
   expect(answers).toMatchObject([{ verdict: 'claimed' }]);
 };
 
@@ -57,7 +62,9 @@ describe('an occurrence that is claimed between the plan of a change and its wri
     await new OverrideStore(stores.database, between).override('job', () => NEW.schedule, BY);
     expect(between.plans).toBe(2);
     await expectOneDecisionEach();
-    expect(await stores.test.query('select action, actor from job_actions')).toEqual([{ action: 'override', actor: 'ops' }]);
+    expect(await stores.test.query('select action, actor from job_actions')).toEqual([
+      { action: 'override', actor: 'ops' },
+    ]);
   });
 
   it('an update of a job made at run time', async () => {
@@ -74,7 +81,9 @@ describe('an occurrence that is claimed between the plan of a change and its wri
     await registered();
     await stores.instances.leave('old');
     const between = new ComingBetween(stores.database, claiming);
-    expect(await new TakeOverStore(stores.database, between).takeOver([NEW], 'new')).toMatchObject([{ cron: NEW.schedule.expression }]);
+    expect(await new TakeOverStore(stores.database, between).takeOver([NEW], 'new')).toMatchObject([
+      { cron: NEW.schedule.expression },
+    ]);
     expect(between.plans).toBe(2);
     await expectOneDecisionEach();
   });
@@ -83,7 +92,8 @@ describe('an occurrence that is claimed between the plan of a change and its wri
     await registered();
     const between = new ComingBetween(stores.database, claiming);
     const store = new CatchUpStore(stores.database, between);
-    const decide = () => store.decide(OLD, fires(10).getTime(), (seen) => planCatchUp(OLD.schedule, seen, seen.decided, OLD));
+    const decide = () =>
+      store.decide(OLD, fires(10).getTime(), (seen) => planCatchUp(OLD.schedule, seen, seen.decided, OLD));
     expect(await decide()).toBe('busy');
     expect(await stores.test.query(`select from job_runs where status = 'skipped'`)).toEqual([]);
     expect(await decide()).toMatchObject({ record: [{ reason: 'missed: skipped' }] });
@@ -93,14 +103,28 @@ describe('an occurrence that is claimed between the plan of a change and its wri
 
 describe('a pass that feeds a backfill and is overtaken before it writes', () => {
   const asked = () =>
-    stores.backfills.create({ jobName: 'job', from: fires(5), to: fires(3), maxConcurrent: 100, beside: false, replay: false, total: 3, requestedBy: null, reason: null });
+    stores.backfills.create({
+      jobName: 'job',
+      from: fires(5),
+      to: fires(3),
+      maxConcurrent: 100,
+      beside: false,
+      replay: false,
+      total: 3,
+      requestedBy: null,
+      reason: null,
+    });
 
   it('by a claim queues nothing, and leaves that occurrence alone at the next look', async () => {
     await registered();
     const feeds = new BackfillFeedStore(stores.database, new ComingBetween(stores.database, claiming));
     const id = await asked();
     expect(await feeds.feed(id, OLD)).toBeNull();
-    expect(await stores.backfills.find(id)).toMatchObject({ queued: 0, fed: 0, fedUntil: new Date(fires(5).getTime() - 1) });
+    expect(await stores.backfills.find(id)).toMatchObject({
+      queued: 0,
+      fed: 0,
+      fedUntil: new Date(fires(5).getTime() - 1),
+    });
     expect(await feeds.feed(id, OLD)).toMatchObject({ queued: [fires(5), fires(3)] });
     expect(await stores.backfills.find(id)).toMatchObject({ fed: 2, leftAlone: 1, fedUntil: fires(3) });
   });
@@ -108,7 +132,10 @@ describe('a pass that feeds a backfill and is overtaken before it writes', () =>
   it('by whoever cancels the backfill queues nothing', async () => {
     await registered();
     const id = await asked();
-    const feeds = new BackfillFeedStore(stores.database, new ComingBetween(stores.database, () => stores.cancels.cancel(id, 'job', 'ops', null)));
+    const feeds = new BackfillFeedStore(
+      stores.database,
+      new ComingBetween(stores.database, () => stores.cancels.cancel(id, 'job', 'ops', null)),
+    );
     expect(await feeds.feed(id, OLD)).toBeNull();
     expect(await stores.test.query('select from job_runs')).toEqual([]);
   });
@@ -116,11 +143,18 @@ describe('a pass that feeds a backfill and is overtaken before it writes', () =>
   it('by somebody who replays an occurrence that was to be run again queues nothing', async () => {
     await registered();
     await insertRun(stores.test, 'job', fires(4), 'skipped');
-    const between = new ComingBetween(stores.database, (plans) => stores.test.query(`update job_runs set status = 'queued', next_attempt_at = now(), finished_at = null where $1 = 1`, [plans]));
+    const between = new ComingBetween(stores.database, (plans) =>
+      stores.test.query(
+        `update job_runs set status = 'queued', next_attempt_at = now(), finished_at = null where $1 = 1`,
+        [plans],
+      ),
+    );
     const feeds = new BackfillFeedStore(stores.database, between);
     const id = await asked();
     expect(await feeds.feed(id, OLD)).toBeNull();
-    expect(await stores.test.query('select fire_time, status, backfill_id from job_runs')).toEqual([{ fire_time: fires(4), status: 'queued', backfill_id: null }]);
+    expect(await stores.test.query('select fire_time, status, backfill_id from job_runs')).toEqual([
+      { fire_time: fires(4), status: 'queued', backfill_id: null },
+    ]);
     expect(await feeds.feed(id, OLD)).toMatchObject({ queued: [fires(5), fires(3)] });
   });
 });
@@ -130,19 +164,36 @@ describe('a process that stands still between the plan of a change and its writi
     await registered();
     const between = new ComingBetween(stores.database, async (plans) => {
       if (plans > 1) return;
-      await stores.schedules.declare([OLD, aJob('other', '* * * * *')], { instanceId: 'starts', aliveMs: 60_000, jobs: [], handlers: [] });
-      await stores.catchUps.decide(OLD, fires(10).getTime(), (seen) => planCatchUp(OLD.schedule, seen, seen.decided, OLD));
-      await new OverrideStore(stores.database, stores.partitions).override('job', () => aJob('job', '0 4 * * *').schedule, BY);
+      await stores.schedules.declare([OLD, aJob('other', '* * * * *')], {
+        instanceId: 'starts',
+        aliveMs: 60_000,
+        jobs: [],
+        handlers: [],
+      });
+      await stores.catchUps.decide(OLD, fires(10).getTime(), (seen) =>
+        planCatchUp(OLD.schedule, seen, seen.decided, OLD),
+      );
+      await new OverrideStore(stores.database, stores.partitions).override(
+        'job',
+        () => aJob('job', '0 4 * * *').schedule,
+        BY,
+      );
     });
     const before: string[] = [];
-    await new OverrideStore(stores.database, between).override('job', (stored) => (before.push(stored.cron), NEW.schedule), BY);
+    await new OverrideStore(stores.database, between).override(
+      'job',
+      (stored) => (before.push(stored.cron), NEW.schedule),
+      BY,
+    );
     expect(before).toEqual([OLD.schedule.expression, '0 4 * * *']);
   });
 
   it('does not take over a job whose schedule a live instance declares again by then', async () => {
     await registered();
     await stores.instances.leave('old');
-    const between = new ComingBetween(stores.database, () => stores.instances.announce({ instanceId: 'old-2', aliveMs: 60_000, jobs: [OLD], handlers: [] }));
+    const between = new ComingBetween(stores.database, () =>
+      stores.instances.announce({ instanceId: 'old-2', aliveMs: 60_000, jobs: [OLD], handlers: [] }),
+    );
     expect(await new TakeOverStore(stores.database, between).takeOver([NEW], 'new')).toEqual([]);
     expect(await stores.test.query('select cron from job_schedule')).toEqual([{ cron: OLD.schedule.expression }]);
   });
@@ -160,7 +211,11 @@ describe('a process that stands still between the plan of a change and its writi
   it('is told when others are always faster, and has done nothing', async () => {
     await registered();
     const always = new ComingBetween(stores.database, () => stores.test.query('update job_schedule set owner = owner'));
-    await expect(new OverrideStore(stores.database, always).override('job', () => NEW.schedule, BY)).rejects.toThrow(ChangedMeanwhileError);
-    expect(await stores.test.query('select cron, overridden_at from job_schedule')).toEqual([{ cron: OLD.schedule.expression, overridden_at: null }]);
+    await expect(new OverrideStore(stores.database, always).override('job', () => NEW.schedule, BY)).rejects.toThrow(
+      ChangedMeanwhileError,
+    );
+    expect(await stores.test.query('select cron, overridden_at from job_schedule')).toEqual([
+      { cron: OLD.schedule.expression, overridden_at: null },
+    ]);
   });
 });

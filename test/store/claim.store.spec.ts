@@ -21,10 +21,15 @@ async function verdicts(occurrences: DueOccurrence[], instanceId = 'A'): Promise
 }
 
 const rowsOf = (jobName: string) =>
-  stores.test.query<{ fire_time: Date; status: string; reason: string | null; claimed_by: string | null; attempt: number }>(
-    'select fire_time, status, reason, claimed_by, attempt from job_runs where job_name = $1 order by fire_time',
-    [jobName],
-  );
+  stores.test.query<{
+    fire_time: Date;
+    status: string;
+    reason: string | null;
+    claimed_by: string | null;
+    attempt: number;
+  }>('select fire_time, status, reason, claimed_by, attempt from job_runs where job_name = $1 order by fire_time', [
+    jobName,
+  ]);
 
 describe('claiming what is due', () => {
   it('G1 lets one of two instances win an occurrence; the loser writes nothing', async () => {
@@ -58,8 +63,15 @@ describe('claiming what is due', () => {
   it('answers every candidate of a batch', async () => {
     const [free, taken, early] = [newJob(), newJob(), newJob()];
     await verdicts([due(taken, secondsAgo(1))], 'B');
-    const { answers } = await stores.claims.claimDue([due(early, secondsAgo(-600)), due(free, secondsAgo(1)), due(taken, secondsAgo(1))], 'A');
-    expect(Object.fromEntries(answers.map(({ jobName, verdict }) => [jobName, verdict]))).toEqual({ [free]: 'claimed', [taken]: 'taken', [early]: 'early' });
+    const { answers } = await stores.claims.claimDue(
+      [due(early, secondsAgo(-600)), due(free, secondsAgo(1)), due(taken, secondsAgo(1))],
+      'A',
+    );
+    expect(Object.fromEntries(answers.map(({ jobName, verdict }) => [jobName, verdict]))).toEqual({
+      [free]: 'claimed',
+      [taken]: 'taken',
+      [early]: 'early',
+    });
   });
 
   it('trap 2: a loser waits for an uncommitted winner and then knows that it lost', async () => {
@@ -122,7 +134,11 @@ describe('G8 overlap forbid', () => {
 
   it('starts one of several late occurrences of a job, the oldest', async () => {
     const job = newJob();
-    expect(await verdicts([due(job, secondsAgo(1)), due(job, secondsAgo(3)), due(job, secondsAgo(2))])).toEqual(['claimed', 'waiting', 'waiting']);
+    expect(await verdicts([due(job, secondsAgo(1)), due(job, secondsAgo(3)), due(job, secondsAgo(2))])).toEqual([
+      'claimed',
+      'waiting',
+      'waiting',
+    ]);
     expect((await rowsOf(job)).map(({ fire_time }) => fire_time)).toEqual([secondsAgo(3)]);
   });
 
@@ -135,7 +151,9 @@ describe('G8 overlap forbid', () => {
 
   it('allow runs side by side', async () => {
     const job = newJob();
-    expect(await verdicts([due(job, secondsAgo(2), { overlap: 'allow' }), due(job, secondsAgo(1), { overlap: 'allow' })])).toEqual(['claimed', 'claimed']);
+    expect(
+      await verdicts([due(job, secondsAgo(2), { overlap: 'allow' }), due(job, secondsAgo(1), { overlap: 'allow' })]),
+    ).toEqual(['claimed', 'claimed']);
   });
 });
 
@@ -170,13 +188,21 @@ describe('trap 22: batches', () => {
   it('of two instances with the same jobs in opposite orders never deadlock', async () => {
     const names = Array.from({ length: 100 }, newJob);
     for (let round = 20; round > 0; round--) {
-      const batch = names.map((name, index) => due(name, secondsAgo(round), { overlap: index % 2 === 0 ? 'allow' : 'forbid' }));
-      const results = await Promise.all([verdicts(batch, 'A'), verdicts([...batch].reverse(), 'B'), verdicts(batch, 'C')]);
+      const batch = names.map((name, index) =>
+        due(name, secondsAgo(round), { overlap: index % 2 === 0 ? 'allow' : 'forbid' }),
+      );
+      const results = await Promise.all([
+        verdicts(batch, 'A'),
+        verdicts([...batch].reverse(), 'B'),
+        verdicts(batch, 'C'),
+      ]);
       const claimed = results.flat().filter((verdict) => verdict === 'claimed').length;
       expect(claimed).toBe(100);
       await stores.test.query(`update job_runs set status = 'done' where status = 'running'`);
     }
-    const [{ deadlocks }] = (await stores.test.query<{ deadlocks: string }>('select deadlocks from pg_stat_database where datname = current_database()')) as [{ deadlocks: string }];
+    const [{ deadlocks }] = (await stores.test.query<{ deadlocks: string }>(
+      'select deadlocks from pg_stat_database where datname = current_database()',
+    )) as [{ deadlocks: string }];
     expect(Number(deadlocks)).toBe(0);
   });
 

@@ -17,7 +17,10 @@ describe('the settings of a connection outside the pools', () => {
   });
 
   it('have the master’s password where there is one, not the connection’s', () => {
-    const { config, password } = settings({ password: () => 'not this', replication: { master: { password: 'the master’s' }, slaves: [] } });
+    const { config, password } = settings({
+      password: () => 'not this',
+      replication: { master: { password: 'the master’s' }, slaves: [] },
+    });
     expect(config).toMatchObject({ password: 'the master’s' });
     expect(password).toBeNull();
   });

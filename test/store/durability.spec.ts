@@ -14,7 +14,15 @@ import { until } from '../support/until.js';
 
 const KEY = { entity: 'customer-1', effect: 'mail' };
 const ERROR = { name: 'Error', message: 'socket hang up', stack: null };
-const ANYTHING = { jobName: null, fireTime: null, from: null, to: null, entity: null, effect: null, idempotencyKey: null };
+const ANYTHING = {
+  jobName: null,
+  fireTime: null,
+  from: null,
+  to: null,
+  entity: null,
+  effect: null,
+  idempotencyKey: null,
+};
 
 let server: RestartableServer;
 let stores: Stores;
@@ -40,7 +48,18 @@ beforeEach(async () => {
   await stores.test.query('truncate job_runs, receipts, job_actions, canary');
   const fireTime = secondsAgo(1);
   const { answers } = await stores.claims.claimDue([aDue('job', fireTime)], 'A');
-  run = { jobName: 'job', fireTime, attempt: 1, releases: 0, trigger: 'schedule', beside: false, instanceId: 'A', leaseMs: 60_000, leaseUntil: answers[0]!.leaseUntil!, leaseDeadline: 0 };
+  run = {
+    jobName: 'job',
+    fireTime,
+    attempt: 1,
+    releases: 0,
+    trigger: 'schedule',
+    beside: false,
+    instanceId: 'A',
+    leaseMs: 60_000,
+    leaseUntil: answers[0]!.leaseUntil!,
+    leaseDeadline: 0,
+  };
 });
 
 /** What has been committed before is on disk; what follows is there only if somebody has waited for it. */
@@ -56,10 +75,12 @@ async function crashAfter(work: () => Promise<unknown>): Promise<void> {
   expect(await stores.test.query('select what from canary')).toEqual([]);
 }
 
-const alone = async <Result>(work: (manager: Parameters<ExternalReceiptStore['open']>[0]) => Promise<Result>) => onReceiptConnection(await stores.database.receipts(), ({ manager }) => work(manager));
+const alone = async <Result>(work: (manager: Parameters<ExternalReceiptStore['open']>[0]) => Promise<Result>) =>
+  onReceiptConnection(await stores.database.receipts(), ({ manager }) => work(manager));
 const open = () => alone((manager) => calls.open(manager, run, KEY, 'the-key', 'park'));
 const receipt = async () => (await stores.test.query('select state, result, resolved_by from receipts'))[0];
-const merged = async (opening: Statement, closing: readonly Statement[]) => inMergedTransaction(await stores.database.receipts(), [opening], async () => ({ closing, result: null }));
+const merged = async (opening: Statement, closing: readonly Statement[]) =>
+  inMergedTransaction(await stores.database.receipts(), [opening], async () => ({ closing, result: null }));
 
 describe('a server that crashes, and does not wait for its log by default', () => {
   it('has the receipt of a call that was about to be made: the call is not made a second time', async () => {
@@ -74,9 +95,21 @@ describe('a server that crashes, and does not wait for its log by default', () =
   });
 
   it.each<[string, () => Promise<unknown>, object]>([
-    ['the answer of a call', () => alone((manager) => calls.close(manager, run, KEY, '"answer"')), { state: 'done', result: 'answer' }],
-    ['a call that is parked', () => alone((manager) => calls.doubt(manager, run, KEY, ERROR, 'park')), { state: 'in_doubt' }],
-    ['a call that was surely not made', () => alone((manager) => calls.takeBack(manager, run, KEY, ERROR)), { state: 'undone' }],
+    [
+      'the answer of a call',
+      () => alone((manager) => calls.close(manager, run, KEY, '"answer"')),
+      { state: 'done', result: 'answer' },
+    ],
+    [
+      'a call that is parked',
+      () => alone((manager) => calls.doubt(manager, run, KEY, ERROR, 'park')),
+      { state: 'in_doubt' },
+    ],
+    [
+      'a call that was surely not made',
+      () => alone((manager) => calls.takeBack(manager, run, KEY, ERROR)),
+      { state: 'undone' },
+    ],
   ])('has %s', async (_what, write, expected) => {
     await open();
     await crashAfter(write);
@@ -86,14 +119,29 @@ describe('a server that crashes, and does not wait for its log by default', () =
   it('has what a person has decided', async () => {
     await open();
     await alone((manager) => calls.doubt(manager, run, KEY, ERROR, 'park'));
-    await crashAfter(() => new InDoubtStore(stores.database).resolve(ANYTHING, 1, 'done', null, { by: 'anna', reason: 'asked' }));
+    await crashAfter(() =>
+      new InDoubtStore(stores.database).resolve(ANYTHING, 1, 'done', null, { by: 'anna', reason: 'asked' }),
+    );
     expect(await receipt()).toMatchObject({ state: 'done', resolved_by: 'anna' });
   });
 
   it.each<[string, () => Promise<unknown>]>([
-    ['a receipt', () => merged(stores.receipts.opening(run, KEY, 'k', true), [stores.receipts.closing(run, KEY, null)])],
-    ['a batch of receipts', () => merged(new ReceiptBatchStore(stores.database).opening(run, 'mail', [{ entity: 'customer-1', idempotencyKey: 'k' }]), [stores.receipts.closing(run, KEY, null)])],
-    ['a receipt of an occurrence', () => merged(new OccurrenceReceiptStore(stores.database).opening(run, KEY, 'A', 'k', true), [])],
+    [
+      'a receipt',
+      () => merged(stores.receipts.opening(run, KEY, 'k', true), [stores.receipts.closing(run, KEY, null)]),
+    ],
+    [
+      'a batch of receipts',
+      () =>
+        merged(
+          new ReceiptBatchStore(stores.database).opening(run, 'mail', [{ entity: 'customer-1', idempotencyKey: 'k' }]),
+          [stores.receipts.closing(run, KEY, null)],
+        ),
+    ],
+    [
+      'a receipt of an occurrence',
+      () => merged(new OccurrenceReceiptStore(stores.database).opening(run, KEY, 'A', 'k', true), []),
+    ],
   ])('has %s, with its effect', async (_what, write) => {
     await crashAfter(write);
     expect(await receipt()).toMatchObject({ state: 'done' });
@@ -101,25 +149,34 @@ describe('a server that crashes, and does not wait for its log by default', () =
 
   it('has the completion that was committed with what the handler wrote', async () => {
     await crashAfter(() => merged(stores.steps.opening(run), [stores.steps.closing(run, '1', true)]));
-    expect(await stores.test.query('select status, checkpoint from job_runs')).toEqual([{ status: 'done', checkpoint: 1 }]);
+    expect(await stores.test.query('select status, checkpoint from job_runs')).toEqual([
+      { status: 'done', checkpoint: 1 },
+    ]);
   });
 
   it('leaves a transaction of the application’s as the application has it', async () => {
     const levels = await (await stores.database.receipts()).transaction(async (manager) => {
       await stores.receipts.open(manager, run, KEY, 'k');
-      const [row] = (await manager.query(`select current_setting('synchronous_commit') as level`)) as { level: string }[];
+      const [row] = (await manager.query(`select current_setting('synchronous_commit') as level`)) as {
+        level: string;
+      }[];
       return row!.level;
     });
     expect(levels).toBe('off');
   });
 
-  it.each(['local', 'remote_write', 'on', 'remote_apply'])('is not asked for less, or more, than the %s that somebody chose', async (level) => {
-    const found = await (await stores.database.receipts()).transaction(async (manager) => {
-      await manager.query(`set local synchronous_commit = ${level}`);
-      await calls.open(manager, run, KEY, 'k', 'park');
-      const [row] = (await manager.query(`select current_setting('synchronous_commit') as level`)) as { level: string }[];
-      return row!.level;
-    });
-    expect(found).toBe(level);
-  });
+  it.each(['local', 'remote_write', 'on', 'remote_apply'])(
+    'is not asked for less, or more, than the %s that somebody chose',
+    async (level) => {
+      const found = await (await stores.database.receipts()).transaction(async (manager) => {
+        await manager.query(`set local synchronous_commit = ${level}`);
+        await calls.open(manager, run, KEY, 'k', 'park');
+        const [row] = (await manager.query(`select current_setting('synchronous_commit') as level`)) as {
+          level: string;
+        }[];
+        return row!.level;
+      });
+      expect(found).toBe(level);
+    },
+  );
 });

@@ -11,7 +11,8 @@ beforeAll(async () => {
 afterAll(() => stores.close());
 beforeEach(() => stores.test.query('delete from job_runs'));
 
-const facts = (secondsBack: number) => new ExplainStore(stores.database).facts({ jobName: 'job', fireTime: secondsAgo(secondsBack) });
+const facts = (secondsBack: number) =>
+  new ExplainStore(stores.database).facts({ jobName: 'job', fireTime: secondsAgo(secondsBack) });
 const explain = async (secondsBack: number) => explanationOf({ ...(await facts(secondsBack)), schedule: null });
 
 /** Seconds ago: when an attempt began, and when it ended. */
@@ -19,17 +20,30 @@ type Span = readonly [number, number];
 
 /** A run that is done, by attempts one after the other. */
 async function ran(fireTime: number, ...attempts: readonly Span[]): Promise<void> {
-  const earlier = attempts.slice(0, -1).map(([from, to], index) => ({ attempt: index + 1, claimedBy: 'A', startedAt: secondsAgo(from), finishedAt: secondsAgo(to), status: 'failed', error: null }));
+  const earlier = attempts.slice(0, -1).map(([from, to], index) => ({
+    attempt: index + 1,
+    claimedBy: 'A',
+    startedAt: secondsAgo(from),
+    finishedAt: secondsAgo(to),
+    status: 'failed',
+    error: null,
+  }));
   const [from, to] = attempts.at(-1)!;
   await stores.test.query(
     `insert into job_runs (job_name, fire_time, status, trigger, claimed_by, attempt, started_at, lease_until, earlier_attempts) values ('job', $1, 'running', 'schedule', 'A', $2, $3, $3, $4)`,
     [secondsAgo(fireTime), attempts.length, secondsAgo(from), JSON.stringify(earlier)],
   );
-  await stores.test.query(`update job_runs set status = 'done', finished_at = $2 where fire_time = $1`, [secondsAgo(fireTime), secondsAgo(to)]);
+  await stores.test.query(`update job_runs set status = 'done', finished_at = $2 where fire_time = $1`, [
+    secondsAgo(fireTime),
+    secondsAgo(to),
+  ]);
 }
 
 const skipped = (fireTime: number, reason = 'overlap') =>
-  stores.test.query(`insert into job_runs (job_name, fire_time, status, trigger, reason, finished_at) values ('job', $1, 'skipped', 'schedule', $2, $1)`, [secondsAgo(fireTime), reason]);
+  stores.test.query(
+    `insert into job_runs (job_name, fire_time, status, trigger, reason, finished_at) values ('job', $1, 'skipped', 'schedule', $2, $1)`,
+    [secondsAgo(fireTime), reason],
+  );
 
 describe('what a run overlapped', () => {
   it('is judged attempt by attempt, of either run', async () => {
@@ -59,10 +73,13 @@ describe('what a run overlapped', () => {
 describe('what ran under a former name of the job', () => {
   beforeEach(async () => {
     await stores.test.query('delete from job_schedule');
-    await stores.test.query(`insert into job_schedule (name, cron, time_zone, policies, yields_to) values ('job', '* * * * * *', 'UTC', '{}', 'new'), ('new', '* * * * * *', 'UTC', '{}', null)`);
+    await stores.test.query(
+      `insert into job_schedule (name, cron, time_zone, policies, yields_to) values ('job', '* * * * * *', 'UTC', '{}', 'new'), ('new', '* * * * * *', 'UTC', '{}', null)`,
+    );
   });
   afterAll(() => stores.test.query('delete from job_schedule'));
-  const elsewhere = async (secondsBack: number) => (await new ExplainStore(stores.database).facts({ jobName: 'new', fireTime: secondsAgo(secondsBack) })).elsewhere;
+  const elsewhere = async (secondsBack: number) =>
+    (await new ExplainStore(stores.database).facts({ jobName: 'new', fireTime: secondsAgo(secondsBack) })).elsewhere;
 
   it('is found there; what never ran there is not', async () => {
     await ran(60, [60, 50]);
@@ -79,7 +96,9 @@ describe('what was skipped for an overlap', () => {
     await skipped(60, reason);
     const { beside, skippedFor, overlap } = await explain(60);
     expect({ beside, skippedFor }).toEqual({ beside: [secondsAgo(70)], skippedFor: [] });
-    expect(overlap).toBe(`It overlapped nothing: it was not started, for ${secondsAgo(70).toISOString()} was under way.`);
+    expect(overlap).toBe(
+      `It overlapped nothing: it was not started, for ${secondsAgo(70).toISOString()} was under way.`,
+    );
   });
 
   it('is another thing than what was skipped for a pause', async () => {
@@ -91,14 +110,29 @@ describe('what was skipped for an overlap', () => {
 
 describe('the starts of a run that was begun again', () => {
   const key = { jobName: 'job', fireTime: secondsAgo(70) };
-  const claimAgain = () => stores.claims.claimWaiting([{ ...key, attempt: 2, overlap: 'forbid', leaseMs: 60_000 }], 'B');
-  const dies = () => stores.test.query(`update job_runs set status = 'dead', reason = 'attempts used up' where status = 'running'`);
+  const claimAgain = () =>
+    stores.claims.claimWaiting([{ ...key, attempt: 2, overlap: 'forbid', leaseMs: 60_000 }], 'B');
+  const dies = () =>
+    stores.test.query(`update job_runs set status = 'dead', reason = 'attempts used up' where status = 'running'`);
   const starts = async () => (await explain(70)).text.split('\n')[1]!.replace(/ \S+Z/g, '');
   beforeEach(async () => {
     await stores.test.query(
       `insert into job_runs (job_name, fire_time, status, trigger, claimed_by, attempt, started_at, finished_at, lease_until, earlier_attempts)
        values ('job', $1, 'running', 'schedule', 'A', 2, $1, $2, $2, $3)`,
-      [secondsAgo(70), secondsAgo(40), JSON.stringify([{ attempt: 1, claimedBy: 'A', startedAt: secondsAgo(71), finishedAt: secondsAgo(70), status: 'failed', error: null }])],
+      [
+        secondsAgo(70),
+        secondsAgo(40),
+        JSON.stringify([
+          {
+            attempt: 1,
+            claimedBy: 'A',
+            startedAt: secondsAgo(71),
+            finishedAt: secondsAgo(70),
+            status: 'failed',
+            error: null,
+          },
+        ]),
+      ],
     );
     await dies();
   });
@@ -108,7 +142,9 @@ describe('the starts of a run that was begun again', () => {
     const before = 'attempt 1 on A, failed; attempt 2 on A, ended, replayed by anna (was dead: attempts used up)';
     expect(await starts()).toBe(`Runners started for it: 2, one after the other: ${before}.`);
     expect(await claimAgain()).toMatchObject({ answers: [{ verdict: 'claimed' }] });
-    expect(await starts()).toBe(`Runners started for it: 3, one after the other: ${before}; attempt 3 on B, under way.`);
+    expect(await starts()).toBe(
+      `Runners started for it: 3, one after the other: ${before}; attempt 3 on B, under way.`,
+    );
   });
 
   it('are those that there were, when a backfill has it begin again', async () => {
@@ -117,7 +153,9 @@ describe('the starts of a run that was begun again', () => {
        set    status = 'queued', claimed_by = null, started_at = null, finished_at = null, next_attempt_at = now(),
               earlier_attempts = earlier_attempts || jsonb_build_object('attempt', 2, 'claimedBy', 'A', 'startedAt', started_at, 'finishedAt', finished_at, 'status', 'dead', 'error', error)`,
     );
-    expect(await starts()).toBe('Runners started for it: 2, one after the other: attempt 1 on A, failed; attempt 2 on A, dead.');
+    expect(await starts()).toBe(
+      'Runners started for it: 2, one after the other: attempt 1 on A, failed; attempt 2 on A, dead.',
+    );
   });
 });
 
@@ -126,8 +164,13 @@ describe('a day that the calendar leaves out', () => {
     await stores.test.query(
       `insert into job_schedule (name, cron, time_zone, calendar, policies, decided_until) values ('invoices', '0 3 * * *', 'UTC', '{"exclude":["2027-12-25"]}', '{}', now())`,
     );
-    const { kind, why } = await new Explanations(new ExplainStore(stores.database)).explain('invoices', new Date('2027-12-25T03:00:00Z'));
+    const { kind, why } = await new Explanations(new ExplainStore(stores.database)).explain(
+      'invoices',
+      new Date('2027-12-25T03:00:00Z'),
+    );
     expect(kind).toBe('no occurrence');
-    expect(why).toContain('for its calendar leaves it out (exclude: 2027-12-25). The nearest are before it 2027-12-24T03:00:00.000Z and after it 2027-12-26T03:00:00.000Z.');
+    expect(why).toContain(
+      'for its calendar leaves it out (exclude: 2027-12-25). The nearest are before it 2027-12-24T03:00:00.000Z and after it 2027-12-26T03:00:00.000Z.',
+    );
   });
 });

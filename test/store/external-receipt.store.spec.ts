@@ -12,7 +12,15 @@ import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 const KEY = { entity: 'customer-1', effect: 'mail' };
 const ERROR = { name: 'Error', message: 'socket hang up', stack: null };
 const JOB = { name: 'job', maxAttempts: 3, overlap: 'forbid' as const };
-const ANYTHING = { jobName: null, fireTime: null, from: null, to: null, entity: null, effect: null, idempotencyKey: null };
+const ANYTHING = {
+  jobName: null,
+  fireTime: null,
+  from: null,
+  to: null,
+  entity: null,
+  effect: null,
+  idempotencyKey: null,
+};
 const ANNA = { by: 'anna', reason: 'asked the provider' };
 
 let stores: Stores;
@@ -32,13 +40,27 @@ beforeEach(async () => {
   await stores.test.query('delete from job_actions');
   const fireTime = secondsAgo(1);
   const { answers } = await stores.claims.claimDue([aDue('job', fireTime)], 'A');
-  first = { jobName: 'job', fireTime, attempt: 1, releases: 0, trigger: 'schedule', beside: false, instanceId: 'A', leaseMs: 60_000, leaseUntil: answers[0]!.leaseUntil!, leaseDeadline: 0 };
+  first = {
+    jobName: 'job',
+    fireTime,
+    attempt: 1,
+    releases: 0,
+    trigger: 'schedule',
+    beside: false,
+    instanceId: 'A',
+    leaseMs: 60_000,
+    leaseUntil: answers[0]!.leaseUntil!,
+    leaseDeadline: 0,
+  };
 });
 
-const transaction = async <Result>(work: (manager: EntityManager) => Promise<Result>) => (await stores.database.receipts()).transaction(work);
-const open = (run: OwnedRun, policy: InDoubtPolicy = 'park') => transaction((manager) => calls.open(manager, run, KEY, 'the-key', policy));
+const transaction = async <Result>(work: (manager: EntityManager) => Promise<Result>) =>
+  (await stores.database.receipts()).transaction(work);
+const open = (run: OwnedRun, policy: InDoubtPolicy = 'park') =>
+  transaction((manager) => calls.open(manager, run, KEY, 'the-key', policy));
 const close = (run: OwnedRun, result = '"answer"') => transaction((manager) => calls.close(manager, run, KEY, result));
-const receipt = async () => (await stores.test.query('select state, attempt, claimed_by, result, error, resolved_by from receipts'))[0];
+const receipt = async () =>
+  (await stores.test.query('select state, attempt, claimed_by, result, error, resolved_by from receipts'))[0];
 const endLease = () => stores.test.query(`update job_runs set lease_until = clock_timestamp()`);
 
 function gates() {
@@ -69,7 +91,10 @@ describe('a receipt that is there when a call is to be made', () => {
     ['in_doubt', 'park', 'leave'],
     ['in_doubt', 'resend', 'call again'],
   ])('%s, %s: %s', async (state, policy, step) => {
-    const found = await stores.test.query('select receipt_call_step_1($1, true, $2) as external, receipt_call_step_1($1, false, $2) as internal', [state, policy]);
+    const found = await stores.test.query(
+      'select receipt_call_step_1($1, true, $2) as external, receipt_call_step_1($1, false, $2) as internal',
+      [state, policy],
+    );
     expect(found).toEqual([{ external: step, internal: 'refuse' }]);
   });
 });
@@ -96,7 +121,11 @@ describe('G4 a receipt of a call', () => {
   it('of an earlier attempt is opened again under the key that it has, where it is to be sent again', async () => {
     await open(first);
     const next = await takenOver();
-    expect(await transaction((manager) => calls.open(manager, next, KEY, 'another', 'resend'))).toEqual({ kind: 'opened', idempotencyKey: 'the-key', again: true });
+    expect(await transaction((manager) => calls.open(manager, next, KEY, 'another', 'resend'))).toEqual({
+      kind: 'opened',
+      idempotencyKey: 'the-key',
+      again: true,
+    });
     expect(await receipt()).toMatchObject({ state: 'open', attempt: 2, claimed_by: 'B' });
   });
 
@@ -159,7 +188,9 @@ describe('G4 a receipt of a call', () => {
 
   it('is not taken for one of an effect in the database, nor the other way round', async () => {
     await open(first);
-    expect(await transaction((manager) => stores.receipts.open(manager, first, KEY, 'k'))).toEqual({ kind: 'external' });
+    expect(await transaction((manager) => stores.receipts.open(manager, first, KEY, 'k'))).toEqual({
+      kind: 'external',
+    });
     const other = { entity: 'customer-1', effect: 'default' };
     await transaction((manager) => stores.receipts.open(manager, first, other, 'k'));
     expect(await transaction((manager) => calls.open(manager, first, other, 'k', 'park'))).toEqual({ kind: 'mixed' });
@@ -253,8 +284,16 @@ describe('calls in doubt', () => {
     await stores.deadLetters.discard(first, ['orphaned'], ANNA);
     const [found] = await find();
     expect(found).toEqual({
-      jobName: 'job', fireTime: first.fireTime, ...KEY, attempt: 1, instanceId: 'A', openedAt: expect.any(Date),
-      idempotencyKey: 'the-key', why: 'cut off', error: null, runStatus: 'cancelled',
+      jobName: 'job',
+      fireTime: first.fireTime,
+      ...KEY,
+      attempt: 1,
+      instanceId: 'A',
+      openedAt: expect.any(Date),
+      idempotencyKey: 'the-key',
+      why: 'cut off',
+      error: null,
+      runStatus: 'cancelled',
     });
     expect(await doubts.parkEnded(10)).toMatchObject([{ jobName: 'job', ...KEY, attempt: 1, error: null }]);
     expect(await doubts.parkEnded(10)).toEqual([]);
@@ -268,7 +307,9 @@ describe('calls in doubt', () => {
     await stores.test.query(`alter table job_runs disable trigger user`);
     const next = transaction(async (manager) => {
       // Uncommitted: parkEnded still sees the run as done, and passes over the locked receipt.
-      await manager.query(`update job_runs set status = 'running', attempt = 2, claimed_by = 'B', lease_until = now() + interval '1 minute'`);
+      await manager.query(
+        `update job_runs set status = 'running', attempt = 2, claimed_by = 'B', lease_until = now() + interval '1 minute'`,
+      );
       const answer = await calls.open(manager, { ...first, attempt: 2, instanceId: 'B' }, KEY, 'k', 'resend');
       haveOpened();
       await held;
@@ -288,8 +329,24 @@ describe('calls in doubt', () => {
     await open(await takenOver());
     const { fireTime } = first;
     const later = new Date(fireTime.getTime() + 1);
-    const hits = [{ jobName: 'job' }, { fireTime }, { from: fireTime }, { to: fireTime }, { entity: 'customer-1' }, { effect: 'mail' }, { idempotencyKey: 'the-key' }];
-    const misses = [{ jobName: 'other' }, { fireTime: later }, { from: later }, { to: secondsAgo(60) }, { entity: 'x' }, { effect: 'default' }, { idempotencyKey: 'x' }];
+    const hits = [
+      { jobName: 'job' },
+      { fireTime },
+      { from: fireTime },
+      { to: fireTime },
+      { entity: 'customer-1' },
+      { effect: 'mail' },
+      { idempotencyKey: 'the-key' },
+    ];
+    const misses = [
+      { jobName: 'other' },
+      { fireTime: later },
+      { from: later },
+      { to: secondsAgo(60) },
+      { entity: 'x' },
+      { effect: 'default' },
+      { idempotencyKey: 'x' },
+    ];
     for (const which of hits) expect(await doubts.find({ ...ANYTHING, ...which }, 10)).toHaveLength(1);
     for (const which of misses) expect(await doubts.find({ ...ANYTHING, ...which }, 10)).toEqual([]);
   });
@@ -299,11 +356,23 @@ describe('calls in doubt', () => {
     const next = await takenOver();
     await open(next);
     const which = { ...ANYTHING, idempotencyKey: 'the-key' };
-    expect(await doubts.resolve(which, 10, 'done', '{"id":"ch_1"}', ANNA)).toEqual({ effects: [{ jobName: 'job', fireTime: first.fireTime, ...KEY }], left: 0 });
+    expect(await doubts.resolve(which, 10, 'done', '{"id":"ch_1"}', ANNA)).toEqual({
+      effects: [{ jobName: 'job', fireTime: first.fireTime, ...KEY }],
+      left: 0,
+    });
     expect(await doubts.resolve(which, 10, 'undone', null, ANNA)).toEqual({ effects: [], left: 0 });
     expect(await open(next)).toEqual({ kind: 'there', result: { id: 'ch_1' } });
-    expect(await stores.test.query('select action, job_name, fire_time, actor, reason, details from job_actions')).toEqual([
-      { action: 'resolve in doubt', job_name: 'job', fire_time: first.fireTime, actor: 'anna', reason: 'asked the provider', details: { ...KEY, as: 'done', idempotencyKey: 'the-key' } },
+    expect(
+      await stores.test.query('select action, job_name, fire_time, actor, reason, details from job_actions'),
+    ).toEqual([
+      {
+        action: 'resolve in doubt',
+        job_name: 'job',
+        fire_time: first.fireTime,
+        actor: 'anna',
+        reason: 'asked the provider',
+        details: { ...KEY, as: 'done', idempotencyKey: 'the-key' },
+      },
     ]);
   });
 
@@ -318,9 +387,13 @@ describe('calls in doubt', () => {
   });
 
   it('are decided a few at a time, the earliest first', async () => {
-    for (const entity of ['a', 'b', 'c']) await transaction((manager) => calls.open(manager, first, { ...KEY, entity }, entity, 'park'));
+    for (const entity of ['a', 'b', 'c'])
+      await transaction((manager) => calls.open(manager, first, { ...KEY, entity }, entity, 'park'));
     await stores.test.query(`update receipts set state = 'in_doubt'`);
-    expect(await doubts.resolve({ ...ANYTHING, jobName: 'job' }, 2, 'done', null, ANNA)).toMatchObject({ effects: [{ entity: 'a' }, { entity: 'b' }], left: 1 });
+    expect(await doubts.resolve({ ...ANYTHING, jobName: 'job' }, 2, 'done', null, ANNA)).toMatchObject({
+      effects: [{ entity: 'a' }, { entity: 'b' }],
+      left: 1,
+    });
   });
 
   it('are not decided by a person who comes while the call is made again', async () => {
@@ -350,11 +423,15 @@ describe('the secret of idempotency keys', () => {
     expect(await secrets().read()).toMatch(/^[0-9a-f-]{72}$/);
     expect(await secrets().read()).toBe(await secrets().read());
     await expect(stores.test.query('insert into receipt_secret default values')).rejects.toThrow(/receipt_secret_pkey/);
-    await expect(stores.test.query('insert into receipt_secret (is_one) values (false)')).rejects.toThrow(/receipt_secret_is_one/);
+    await expect(stores.test.query('insert into receipt_secret (is_one) values (false)')).rejects.toThrow(
+      /receipt_secret_is_one/,
+    );
   });
 
   it('is drawn by one of several replicas where tables were copied without their rows', async () => {
-    const [{ secret: old }] = (await stores.test.query<{ secret: string }>('delete from receipt_secret returning secret')) as [{ secret: string }];
+    const [{ secret: old }] = (await stores.test.query<{ secret: string }>(
+      'delete from receipt_secret returning secret',
+    )) as [{ secret: string }];
     const drawn = await Promise.all([1, 2, 3, 4].map(() => secrets().read()));
     expect(new Set(drawn).size).toBe(1);
     expect(drawn[0]).not.toBe(old);

@@ -30,24 +30,46 @@ async function owned(): Promise<OwnedRun> {
   const fireTime = secondsAgo(1);
   const { answers } = await stores.claims.claimDue([aDue(jobName, fireTime)], 'A');
   const { attempt, releases, leaseUntil, trigger } = answers[0]!;
-  return { jobName, fireTime, attempt: attempt!, releases: releases!, trigger: trigger!, beside: false, instanceId: 'A', leaseMs: 60_000, leaseUntil: leaseUntil!, leaseDeadline: 0 };
+  return {
+    jobName,
+    fireTime,
+    attempt: attempt!,
+    releases: releases!,
+    trigger: trigger!,
+    beside: false,
+    instanceId: 'A',
+    leaseMs: 60_000,
+    leaseUntil: leaseUntil!,
+    leaseDeadline: 0,
+  };
 }
 
 const row = async ({ jobName }: OwnedRun) =>
   (await stores.test.query<Record<string, unknown>>('select * from job_runs where job_name = $1', [jobName]))[0]!;
-const change = (run: OwnedRun, set: string) => stores.test.query(`update job_runs set ${set} where job_name = $1`, [run.jobName]);
+const change = (run: OwnedRun, set: string) =>
+  stores.test.query(`update job_runs set ${set} where job_name = $1`, [run.jobName]);
 
-const FAILED: Ending = { status: 'failed', reason: null, error: { name: 'Error', message: 'no', stack: null }, retryInMs: 60_000, releases: 0 };
+const FAILED: Ending = {
+  status: 'failed',
+  reason: null,
+  error: { name: 'Error', message: 'no', stack: null },
+  retryInMs: 60_000,
+  releases: 0,
+};
 
 /** With another run's end, which is always accepted. */
 async function inAGroup(run: OwnedRun, ending: Ending | null): Promise<EndAnswer> {
   const other = await owned();
-  const [accepted, answer] = await stores.ends.endAll([{ run: other, ending: null }, { run, ending }]);
+  const [accepted, answer] = await stores.ends.endAll([
+    { run: other, ending: null },
+    { run, ending },
+  ]);
   expect(accepted).toEqual({ kind: 'written', end: { status: 'done', reason: null } });
   return answer!;
 }
 
-const inTransaction = async <Result>(work: (manager: EntityManager) => Promise<Result>) => (await stores.database.receipts()).transaction(work);
+const inTransaction = async <Result>(work: (manager: EntityManager) => Promise<Result>) =>
+  (await stores.database.receipts()).transaction(work);
 const ended = (run: OwnedRun, json: string | null, complete: boolean) =>
   inTransaction((manager) => callAlone(manager, stores.steps.closing(run, json, complete))).then(
     () => true,
@@ -60,11 +82,26 @@ const WRITES: [string, (run: OwnedRun) => Promise<boolean>][] = [
   ['failure', async (run) => (await stores.runs.end(run, FAILED)) !== null],
   ['completion in a group', async (run) => (await inAGroup(run, null)).kind === 'written'],
   ['failure in a group', async (run) => (await inAGroup(run, FAILED)).kind === 'written'],
-  ['heartbeat', async (run) => (await renewLeases(heartbeat, stores.database.tables, [{ ...run, id: 'x', fireTime: run.fireTime.toISOString() }], 5_000)).get('x')!.kind === 'renewed'],
+  [
+    'heartbeat',
+    async (run) =>
+      (
+        await renewLeases(
+          heartbeat,
+          stores.database.tables,
+          [{ ...run, id: 'x', fireTime: run.fireTime.toISOString() }],
+          5_000,
+        )
+      ).get('x')!.kind === 'renewed',
+  ],
   ['checkpoint', (run) => stores.steps.save(run, '{"page":1}')],
   ['end of its checkpoint', (run) => stores.steps.save(run, null)],
   ['look at its checkpoint', async (run) => (await stores.steps.load(run)) !== undefined],
-  ['transaction', async (run) => stores.steps.isOpened(await inTransaction((manager) => callAlone(manager, stores.steps.opening(run))))],
+  [
+    'transaction',
+    async (run) =>
+      stores.steps.isOpened(await inTransaction((manager) => callAlone(manager, stores.steps.opening(run)))),
+  ],
   ['end of a transaction', (run) => ended(run, null, false)],
   ['checkpoint in a transaction', (run) => ended(run, '1', false)],
   ['completion in a transaction', (run) => ended(run, '1', true)],
@@ -72,13 +109,18 @@ const WRITES: [string, (run: OwnedRun) => Promise<boolean>][] = [
     'receipt',
     async (run) => {
       const dataSource = await stores.database.receipts();
-      const answer = await dataSource.transaction((manager) => stores.receipts.open(manager, run, { entity: 'e', effect: 'default' }, 'key'));
+      const answer = await dataSource.transaction((manager) =>
+        stores.receipts.open(manager, run, { entity: 'e', effect: 'default' }, 'key'),
+      );
       return answer.kind === 'opened';
     },
   ],
   [
     'end of a receipt',
-    async (run) => (await stores.database.receipts()).transaction((manager) => stores.receipts.close(manager, run, { entity: 'e', effect: 'default' }, null)),
+    async (run) =>
+      (await stores.database.receipts()).transaction((manager) =>
+        stores.receipts.close(manager, run, { entity: 'e', effect: 'default' }, null),
+      ),
   ],
 ];
 
@@ -112,10 +154,18 @@ describe('G3 the fence', () => {
   it('a heartbeat renews all leases of an instance in one statement, and only those that are still its own', async () => {
     const runs = [await owned(), await owned(), await owned()];
     await change(runs[1]!, 'attempt = 2');
-    const leases = runs.map((run, index) => ({ ...run, id: String(index), fireTime: run.fireTime.toISOString(), leaseMs: 500_000 }));
+    const leases = runs.map((run, index) => ({
+      ...run,
+      id: String(index),
+      fireTime: run.fireTime.toISOString(),
+      leaseMs: 500_000,
+    }));
     const renewed = await renewLeases(heartbeat, stores.database.tables, leases, 5_000);
     expect([...renewed.values()].map(({ kind }) => kind)).toEqual(['renewed', 'lost', 'renewed']);
-    expect(renewed.get('0')).toEqual({ kind: 'renewed', leaseUntil: ((await row(runs[0]!))['lease_until'] as Date).getTime() });
+    expect(renewed.get('0')).toEqual({
+      kind: 'renewed',
+      leaseUntil: ((await row(runs[0]!))['lease_until'] as Date).getTime(),
+    });
     expect(((await row(runs[0]!))['lease_until'] as Date).getTime()).toBeGreaterThan(runs[0]!.leaseUntil.getTime());
   });
 
@@ -125,8 +175,13 @@ describe('G3 the fence', () => {
     await holder.connect();
     await holder.query('begin');
     await holder.query('select from job_runs where job_name = $1 for update', [held.jobName]);
-    const leases = [held, free].map((run, index) => ({ ...run, id: String(index), fireTime: run.fireTime.toISOString() }));
-    const kinds = async () => [...(await renewLeases(heartbeat, stores.database.tables, leases, 5_000)).values()].map(({ kind }) => kind);
+    const leases = [held, free].map((run, index) => ({
+      ...run,
+      id: String(index),
+      fireTime: run.fireTime.toISOString(),
+    }));
+    const kinds = async () =>
+      [...(await renewLeases(heartbeat, stores.database.tables, leases, 5_000)).values()].map(({ kind }) => kind);
     expect(await kinds()).toEqual(['held', 'renewed']);
     await holder.query('rollback');
     await holder.end();
@@ -139,34 +194,53 @@ describe('G3 the fence', () => {
     await holder.connect();
     await holder.query('begin');
     await holder.query('select from job_runs where job_name = $1 for update', [held.jobName]);
-    const kinds = async () => (await stores.ends.endAll([held, free].map((run) => ({ run, ending: null })))).map(({ kind }) => kind);
+    const kinds = async () =>
+      (await stores.ends.endAll([held, free].map((run) => ({ run, ending: null })))).map(({ kind }) => kind);
     expect(await kinds()).toEqual(['passed over', 'written']);
     await holder.query('rollback');
     await holder.end();
     expect(await kinds()).toEqual(['written', 'passed over']);
   });
 
-  it.each([null, FAILED, { ...FAILED, status: 'dead', retryInMs: null, reason: 'no more' }, { ...FAILED, status: 'queued', error: null, retryInMs: 0, releases: 1 }] as const)(
-    'an end in a group writes what it writes by itself: %j',
-    async (ending) => {
-      const [alone, together, other] = [await owned(), await owned(), await owned()];
-      for (const run of [alone, together]) await change(run, 'cancel_reason = null');
-      const end = ending ? await stores.runs.end(alone, ending) : await stores.runs.complete(alone);
-      const [answer] = await stores.ends.endAll([{ run: together, ending }, { run: other, ending: null }]);
-      expect(answer).toEqual({ kind: 'written', end });
-      const facts = ({ job_name, id, fire_time, lease_until, started_at, finished_at, next_attempt_at, created_at, ...rest }: Record<string, unknown>) => ({
-        ...rest,
-        finished: finished_at !== null,
-        waitsMs: next_attempt_at === null ? null : (next_attempt_at as Date).getTime() - (finished_at as Date).getTime(),
-      });
-      expect(facts(await row(together))).toEqual(facts(await row(alone)));
-    },
-  );
+  it.each([
+    null,
+    FAILED,
+    { ...FAILED, status: 'dead', retryInMs: null, reason: 'no more' },
+    { ...FAILED, status: 'queued', error: null, retryInMs: 0, releases: 1 },
+  ] as const)('an end in a group writes what it writes by itself: %j', async (ending) => {
+    const [alone, together, other] = [await owned(), await owned(), await owned()];
+    for (const run of [alone, together]) await change(run, 'cancel_reason = null');
+    const end = ending ? await stores.runs.end(alone, ending) : await stores.runs.complete(alone);
+    const [answer] = await stores.ends.endAll([
+      { run: together, ending },
+      { run: other, ending: null },
+    ]);
+    expect(answer).toEqual({ kind: 'written', end });
+    const facts = ({
+      job_name,
+      id,
+      fire_time,
+      lease_until,
+      started_at,
+      finished_at,
+      next_attempt_at,
+      created_at,
+      ...rest
+    }: Record<string, unknown>) => ({
+      ...rest,
+      finished: finished_at !== null,
+      waitsMs: next_attempt_at === null ? null : (next_attempt_at as Date).getTime() - (finished_at as Date).getTime(),
+    });
+    expect(facts(await row(together))).toEqual(facts(await row(alone)));
+  });
 
   it('a group cancels what was to be cancelled and has ended otherwise, and lets what has completed be done', async () => {
     const [failed, done] = [await owned(), await owned()];
     for (const run of [failed, done]) await change(run, `cancel_requested_at = now(), cancel_reason = 'wrong month'`);
-    const answers = await stores.ends.endAll([{ run: failed, ending: FAILED }, { run: done, ending: null }]);
+    const answers = await stores.ends.endAll([
+      { run: failed, ending: FAILED },
+      { run: done, ending: null },
+    ]);
     expect(answers).toEqual([
       { kind: 'written', end: { status: 'cancelled', reason: 'wrong month' } },
       { kind: 'written', end: { status: 'done', reason: null } },
@@ -178,12 +252,15 @@ describe('G3 the fence', () => {
     ['failed', 'cancelled'],
     ['dead', 'cancelled'],
     ['queued', 'cancelled'],
-  ])('an attempt that was to be cancelled and ends as %s before it heard of that does not start again', async (status, written) => {
-    const run = await owned();
-    await change(run, `cancel_requested_at = now(), cancel_reason = 'wrong month'`);
-    expect(await stores.runs.end(run, { ...FAILED, status })).toEqual({ status: written, reason: 'wrong month' });
-    expect(await row(run)).toMatchObject({ status: 'cancelled', next_attempt_at: null, error: { message: 'no' } });
-  });
+  ])(
+    'an attempt that was to be cancelled and ends as %s before it heard of that does not start again',
+    async (status, written) => {
+      const run = await owned();
+      await change(run, `cancel_requested_at = now(), cancel_reason = 'wrong month'`);
+      expect(await stores.runs.end(run, { ...FAILED, status })).toEqual({ status: written, reason: 'wrong month' });
+      expect(await row(run)).toMatchObject({ status: 'cancelled', next_attempt_at: null, error: { message: 'no' } });
+    },
+  );
 
   it('one that completed before it heard of that is done', async () => {
     const run = await owned();
@@ -199,6 +276,8 @@ describe('G3 the fence', () => {
     await stores.runs.end(failed, FAILED);
     const stored = await row(failed);
     expect(stored).toMatchObject({ status: 'failed', error: { name: 'Error', message: 'no', stack: null } });
-    expect((stored['next_attempt_at'] as Date).getTime() - (stored['finished_at'] as Date).getTime()).toBeGreaterThan(59_000);
+    expect((stored['next_attempt_at'] as Date).getTime() - (stored['finished_at'] as Date).getTime()).toBeGreaterThan(
+      59_000,
+    );
   });
 });

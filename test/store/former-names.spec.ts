@@ -16,12 +16,15 @@ const HOURLY = '0 * * * *';
 const A = aJob('a', HOURLY);
 const B = aJob('b', HOURLY, { previously: ['a'] });
 
-const starts = (instanceId: string, jobs: JobDefinition[]) => stores.schedules.declare(jobs, { instanceId, aliveMs: 60_000, jobs, handlers: [] });
+const starts = (instanceId: string, jobs: JobDefinition[]) =>
+  stores.schedules.declare(jobs, { instanceId, aliveMs: 60_000, jobs, handlers: [] });
 const takeOver = (instanceId: string, jobs: JobDefinition[]) => stores.takeOvers.takeOver(jobs, instanceId);
 
 /** Each job and the name it is decided under. */
 async function names(): Promise<Record<string, string | null>> {
-  const rows = await stores.test.query<{ name: string; yields_to: string | null }>('select name, yields_to from job_schedule');
+  const rows = await stores.test.query<{ name: string; yields_to: string | null }>(
+    'select name, yields_to from job_schedule',
+  );
   return Object.fromEntries(rows.map(({ name, yields_to }) => [name, yields_to]));
 }
 
@@ -46,7 +49,9 @@ describe('a former name', () => {
     await takeOver('v3-1', both);
     await takeOver('v3-2', both);
     expect(await names()).toEqual({ a: null, b: null });
-    const [a] = await stores.test.query<{ decided_until: Date }>(`select decided_until, enabled, paused_at from job_schedule where name = 'a'`);
+    const [a] = await stores.test.query<{ decided_until: Date }>(
+      `select decided_until, enabled, paused_at from job_schedule where name = 'a'`,
+    );
     expect(a).toMatchObject({ enabled: true, paused_at: null });
     expect(a!.decided_until.getTime()).toBeGreaterThanOrEqual(secondsAgo(0).getTime());
   });
@@ -82,7 +87,9 @@ describe('a job that H spreads by its name', () => {
     await stores.instances.leave('v1');
     await starts('v2', [renamed]);
     await takeOver('v2', [renamed]);
-    const [b] = await stores.test.query<{ decided_until: Date }>(`select decided_until from job_schedule where name = 'b'`);
+    const [b] = await stores.test.query<{ decided_until: Date }>(
+      `select decided_until from job_schedule where name = 'b'`,
+    );
     expect(b!.decided_until.getTime()).toBeGreaterThanOrEqual(secondsAgo(0).getTime());
     expect(await stores.test.query('select job_name, reason, gap_count from job_runs')).toEqual([
       { job_name: 'a', reason: 'superseded by an edit', gap_count: 2 },
@@ -93,10 +100,11 @@ describe('a job that H spreads by its name', () => {
 describe('pauses in a rename', () => {
   const holds = async (name: string) =>
     (
-      await stores.test.query<{ enabled: boolean; disabled_at: Date | null; earlier_holds: { since: string; until: string }[] }>(
-        'select enabled, disabled_at, earlier_holds from job_schedule where name = $1',
-        [name],
-      )
+      await stores.test.query<{
+        enabled: boolean;
+        disabled_at: Date | null;
+        earlier_holds: { since: string; until: string }[];
+      }>('select enabled, disabled_at, earlier_holds from job_schedule where name = $1', [name])
     )[0]!;
 
   it('are as long as they were: a job that was switched off before is off since then', async () => {
@@ -127,10 +135,12 @@ describe('pauses in a rename', () => {
 
   const pauses = async (name: string) =>
     (
-      await stores.test.query<{ paused_at: Date | null; paused_until: Date | null; paused_by: string | null; earlier_holds: object[] }>(
-        'select paused_at, paused_until, paused_by, earlier_holds from job_schedule where name = $1',
-        [name],
-      )
+      await stores.test.query<{
+        paused_at: Date | null;
+        paused_until: Date | null;
+        paused_by: string | null;
+        earlier_holds: object[];
+      }>('select paused_at, paused_until, paused_by, earlier_holds from job_schedule where name = $1', [name])
     )[0]!;
   const pause = (name: string, since: number, until: number | null, by: string) =>
     stores.test.query('update job_schedule set paused_at = $2, paused_until = $3, paused_by = $4 where name = $1', [
@@ -152,7 +162,12 @@ describe('pauses in a rename', () => {
 
   it('put on the name that still waits hold when it does not wait any more', async () => {
     await takesOver(() => pause('b', 600, null, 'ops'));
-    expect(await pauses('b')).toEqual({ paused_at: secondsAgo(600), paused_until: null, paused_by: 'ops', earlier_holds: [] });
+    expect(await pauses('b')).toEqual({
+      paused_at: secondsAgo(600),
+      paused_until: null,
+      paused_by: 'ops',
+      earlier_holds: [],
+    });
   });
 
   it('on both names are the one that lasts longer, and the other is kept as an earlier one', async () => {
@@ -160,7 +175,11 @@ describe('pauses in a rename', () => {
       await pause('a', 900, -600, 'for a while');
       await pause('b', 600, -3_600, 'for longer');
     });
-    expect(await pauses('b')).toMatchObject({ paused_by: 'for longer', paused_until: secondsAgo(-3_600), earlier_holds: [{ reason: 'paused', by: 'for a while' }] });
+    expect(await pauses('b')).toMatchObject({
+      paused_by: 'for longer',
+      paused_until: secondsAgo(-3_600),
+      earlier_holds: [{ reason: 'paused', by: 'for a while' }],
+    });
   });
 
   it('that end sooner, or are over, give way to the one that holds', async () => {
@@ -168,7 +187,12 @@ describe('pauses in a rename', () => {
       await pause('a', 900, null, 'holds');
       await pause('b', 600, -3_600, 'ends sooner');
     });
-    expect(await pauses('b')).toMatchObject({ paused_at: secondsAgo(900), paused_until: null, paused_by: 'holds', earlier_holds: [] });
+    expect(await pauses('b')).toMatchObject({
+      paused_at: secondsAgo(900),
+      paused_until: null,
+      paused_by: 'holds',
+      earlier_holds: [],
+    });
   });
 
   it('that were over before the name waited no more are no pauses', async () => {
@@ -183,8 +207,16 @@ describe('pauses in a rename', () => {
     });
     expect(await holds('b')).toMatchObject({ enabled: false, disabled_at: expect.any(Date) });
     expect(await pauses('b')).toMatchObject({ paused_by: 'ops' });
-    expect({ ...(await holds('a')), ...(await pauses('a')) }).toMatchObject({ enabled: true, disabled_at: null, paused_at: null, paused_by: null, earlier_holds: [] });
-    await stores.test.query(`update job_schedule set enabled = true, paused_at = null, paused_by = null where name = 'b'`);
+    expect({ ...(await holds('a')), ...(await pauses('a')) }).toMatchObject({
+      enabled: true,
+      disabled_at: null,
+      paused_at: null,
+      paused_by: null,
+      earlier_holds: [],
+    });
+    await stores.test.query(
+      `update job_schedule set enabled = true, paused_at = null, paused_by = null where name = 'b'`,
+    );
     await stores.instances.leave('v2');
     await starts('v1-again', [A]);
     await takeOver('v1-again', [A]);

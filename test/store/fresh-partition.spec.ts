@@ -14,7 +14,9 @@ beforeAll(async () => {
   stores = await openStores();
   await stores.partitions.ensure([secondsAgo(3_600), secondsAgo(0)]);
   // A month that has just begun: nobody has looked what is in it, and nobody will.
-  for (const { name } of await stores.test.query<{ name: string }>(`select relid::regclass::text as name from pg_partition_tree('job_runs') where isleaf`)) {
+  for (const { name } of await stores.test.query<{ name: string }>(
+    `select relid::regclass::text as name from pg_partition_tree('job_runs') where isleaf`,
+  )) {
     await stores.test.query(`alter table ${name} set (autovacuum_enabled = off)`);
   }
   await stores.test.query('alter table job_runs disable trigger user');
@@ -42,7 +44,8 @@ async function workAt(secondsBefore: number): Promise<void> {
   const { answers } = await stores.claims.claimDue(due, 'A');
   expect(answers.map(({ verdict }) => verdict)).toEqual(due.map(() => 'claimed'));
   await stores.reaper.outlook(names);
-  const run = (jobName: string) => ({ jobName, fireTime: secondsAgo(secondsBefore), attempt: 1, instanceId: 'A', leaseMs: 60_000 }) as never;
+  const run = (jobName: string) =>
+    ({ jobName, fireTime: secondsAgo(secondsBefore), attempt: 1, instanceId: 'A', leaseMs: 60_000 }) as never;
   const ended = await stores.ends.endAll(names.map((name) => ({ run: run(name), ending: null })));
   expect(ended.every(({ kind }) => kind === 'written')).toBe(true);
 }
@@ -51,10 +54,14 @@ async function workAt(secondsBefore: number): Promise<void> {
 async function readThrough(): Promise<number> {
   await stores.database.close();
   await eventually('the sessions to be gone', async () => {
-    const [others] = await stores.test.query<{ count: number }>(`select count(*)::integer as count from pg_stat_activity where datname = current_database() and application_name = 'nestjs-distributed-cron'`);
+    const [others] = await stores.test.query<{ count: number }>(
+      `select count(*)::integer as count from pg_stat_activity where datname = current_database() and application_name = 'nestjs-distributed-cron'`,
+    );
     return others!.count === 0;
   });
-  const [sum] = await stores.test.query<{ rows: number }>(`select sum(seq_tup_read)::integer as rows from pg_stat_user_tables where relname like 'job\\_runs\\_%'`);
+  const [sum] = await stores.test.query<{ rows: number }>(
+    `select sum(seq_tup_read)::integer as rows from pg_stat_user_tables where relname like 'job\\_runs\\_%'`,
+  );
   return sum!.rows;
 }
 
@@ -63,9 +70,20 @@ it('a backfill asks for its job’s last twenty runs, and not for all it has run
   const [job] = names;
   const client = new pg.Client({ connectionString: stores.test.url });
   await client.connect();
-  const candidate = { jobName: job, fireTime: secondsAgo(5_000), attempt: 0, overlap: 'forbid', parallel: 1, leaseMs: 60_000, placeNeededAt: secondsAgo(-60) };
+  const candidate = {
+    jobName: job,
+    fireTime: secondsAgo(5_000),
+    attempt: 0,
+    overlap: 'forbid',
+    parallel: 1,
+    leaseMs: 60_000,
+    placeNeededAt: secondsAgo(-60),
+  };
   const calls = [
-    [`select * from job_run_waiting_1($1, 10, null)`, [{ name: job, overlap: 'forbid', parallel: 1, nextDueAt: secondsAgo(-60) }]],
+    [
+      `select * from job_run_waiting_1($1, 10, null)`,
+      [{ name: job, overlap: 'forbid', parallel: 1, nextDueAt: secondsAgo(-60) }],
+    ],
     [`select * from job_run_start_1($1, 'A', 1)`, [candidate]],
   ] as const;
   for (const [sql, given] of calls) {
@@ -74,8 +92,12 @@ it('a backfill asks for its job’s last twenty runs, and not for all it has run
       `insert into job_runs (job_name, fire_time, status, trigger, next_attempt_at, backfill_id) values ($1, $2, 'queued', 'backfill', now(), gen_random_uuid())`,
       [job, secondsAgo(5_000)],
     );
-    expect((await client.query(sql, [JSON.stringify(given)])).rows).toMatchObject([{ job_name: job, trigger: 'backfill' }]);
-    const { rows } = await client.query<{ read: number }>(`select sum(idx_tup_fetch)::integer as read from pg_stat_xact_user_tables where relname like 'job\\_runs\\_%'`);
+    expect((await client.query(sql, [JSON.stringify(given)])).rows).toMatchObject([
+      { job_name: job, trigger: 'backfill' },
+    ]);
+    const { rows } = await client.query<{ read: number }>(
+      `select sum(idx_tup_fetch)::integer as read from pg_stat_xact_user_tables where relname like 'job\\_runs\\_%'`,
+    );
     expect(rows[0]!.read).toBeLessThan(200);
     await client.query('rollback');
   }

@@ -21,7 +21,9 @@ beforeEach(async () => {
   sessions = [];
   await stores.test.query('delete from job_runs');
   await stores.test.query('delete from job_instances');
-  await stores.test.query(`insert into job_instances (id, jobs, handlers, alive_until) values ('A', '{}', '[]', now()), ('B', '{}', '[]', now())`);
+  await stores.test.query(
+    `insert into job_instances (id, jobs, handlers, alive_until) values ('A', '{}', '[]', now()), ('B', '{}', '[]', now())`,
+  );
   await stores.test.query(
     `insert into job_runs (job_name, fire_time, status, trigger, claimed_by, attempt, started_at, lease_until)
      values ('job', $1, 'running', 'schedule', 'A', 1, now(), now() + interval '2 minutes')`,
@@ -45,13 +47,28 @@ async function disconnect({ session, key }: { session: pg.Client; key: string })
   await session.end();
   // The server hears of it a moment later.
   for (;;) {
-    const [look] = await stores.test.query<{ free: boolean }>('select pg_try_advisory_xact_lock_shared($1::bigint) as free', [key]);
+    const [look] = await stores.test.query<{ free: boolean }>(
+      'select pg_try_advisory_xact_lock_shared($1::bigint) as free',
+      [key],
+    );
     if (look!.free) return;
   }
 }
 
-const goneRun = (lifeline: string, changes: Partial<GoneRun> = {}): GoneRun => ({ jobName: 'job', fireTime: secondsAgo(10), attempt: 1, instanceId: 'A', lifeline, ...changes });
-const row = async () => (await stores.test.query<{ lease_until: Date; reason: string | null; status: string }>('select lease_until, reason, status from job_runs'))[0]!;
+const goneRun = (lifeline: string, changes: Partial<GoneRun> = {}): GoneRun => ({
+  jobName: 'job',
+  fireTime: secondsAgo(10),
+  attempt: 1,
+  instanceId: 'A',
+  lifeline,
+  ...changes,
+});
+const row = async () =>
+  (
+    await stores.test.query<{ lease_until: Date; reason: string | null; status: string }>(
+      'select lease_until, reason, status from job_runs',
+    )
+  )[0]!;
 
 describe('a look at the others', () => {
   it('tries no lock of instances that have been dead for long, though their rows stay for a day', async () => {
@@ -64,12 +81,20 @@ describe('a look at the others', () => {
     );
     await session.query('begin');
     await session.query(`select * from others_gone_1('B', 10)`);
-    const { rows } = await session.query(`select count(*)::integer as tried from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()`);
+    const { rows } = await session.query(
+      `select count(*)::integer as tried from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()`,
+    );
     expect(rows).toEqual([{ tried: 1 }]);
     await session.query('rollback');
     await session.query('begin');
     await session.query(`select * from job_run_take_over_1('{job}', $1, '{1}', '{A}', '{7}')`, [[secondsAgo(10)]]);
-    expect((await session.query(`select count(*)::integer as tried from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()`)).rows).toEqual([{ tried: 1 }]);
+    expect(
+      (
+        await session.query(
+          `select count(*)::integer as tried from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()`,
+        )
+      ).rows,
+    ).toEqual([{ tried: 1 }]);
     await session.query('rollback');
   });
 
@@ -111,7 +136,11 @@ describe('a look at the others', () => {
     const lifeline = await connect();
     await disconnect(lifeline);
     await store.look('B');
-    expect(await stores.test.query(`select from pg_locks where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())`)).toEqual([]);
+    expect(
+      await stores.test.query(
+        `select from pg_locks where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())`,
+      ),
+    ).toEqual([]);
   });
 });
 
@@ -120,10 +149,19 @@ describe('a take-over', () => {
     const lifeline = await connect();
     await disconnect(lifeline);
     const { gone } = await store.look('B');
-    expect(await store.takeOver(gone)).toEqual([{ jobName: 'job', fireTime: secondsAgo(10), attempt: 1, instanceId: 'A' }]);
-    expect(await stores.reaper.reap([JOB], 10)).toMatchObject([{ status: 'orphaned', attempt: 1, claimedBy: 'A', reason: 'the lifeline of A was gone' }]);
+    expect(await store.takeOver(gone)).toEqual([
+      { jobName: 'job', fireTime: secondsAgo(10), attempt: 1, instanceId: 'A' },
+    ]);
+    expect(await stores.reaper.reap([JOB], 10)).toMatchObject([
+      { status: 'orphaned', attempt: 1, claimedBy: 'A', reason: 'the lifeline of A was gone' },
+    ]);
     const [after] = await stores.test.query('select error from job_runs');
-    expect(after).toMatchObject({ error: { name: 'LeaseExpired', message: 'The lifeline of A was gone: its process died, stood still, or lost the database.' } });
+    expect(after).toMatchObject({
+      error: {
+        name: 'LeaseExpired',
+        message: 'The lifeline of A was gone: its process died, stood still, or lost the database.',
+      },
+    });
   });
 
   it('does nothing to whoever has come back meanwhile, with another lifeline', async () => {
@@ -185,7 +223,10 @@ describe('a take-over', () => {
     expect(taken.flat()).toHaveLength(1);
     await stores.reaper.reap([JOB], 10);
     const waiting = await stores.reaper.waiting([JOB], 10);
-    await stores.claims.claimWaiting(waiting.map((run) => ({ ...run, overlap: 'forbid' as const, leaseMs: 60_000 })), 'B');
+    await stores.claims.claimWaiting(
+      waiting.map((run) => ({ ...run, overlap: 'forbid' as const, leaseMs: 60_000 })),
+      'B',
+    );
     expect(await row()).toMatchObject({ status: 'running', reason: null });
   });
 });

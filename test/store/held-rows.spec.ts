@@ -19,7 +19,9 @@ beforeEach(async () => {
   for (const table of ['job_runs', 'job_schedule']) await stores.test.query(`delete from ${table}`);
 });
 
-/** A transaction of the application's that has changed the run, and is not at its end: its process is busy, or frozen. */
+/**
+ * A transaction of the application's that has changed the run, and is not at its end: its process is busy, or frozen.
+ */
 async function holding(jobName: string, work: () => Promise<void>): Promise<void> {
   await application.query('begin');
   await application.query(`update job_runs set checkpoint = '1' where job_name = $1`, [jobName]);
@@ -28,7 +30,8 @@ async function holding(jobName: string, work: () => Promise<void>): Promise<void
 }
 
 const replacing = (seconds: number) => aDue('replacing', secondsAgo(seconds), { overlap: 'replace' });
-const verdicts = async (...due: Parameters<typeof stores.claims.claimDue>[0]) => (await stores.claims.claimDue(due, 'A')).answers.map(({ verdict }) => verdict);
+const verdicts = async (...due: Parameters<typeof stores.claims.claimDue>[0]) =>
+  (await stores.claims.claimDue(due, 'A')).answers.map(({ verdict }) => verdict);
 
 describe('a run whose row an open transaction of the application holds', () => {
   it('keeps a newer one of the same job waiting that would replace it, and no other job of the batch', async () => {
@@ -38,7 +41,11 @@ describe('a run whose row an open transaction of the application holds', () => {
     });
     // The ticker tries again what waits.
     expect(await verdicts(replacing(40))).toEqual(['queued']);
-    expect(await stores.test.query(`select status, cancel_reason from job_runs where job_name = 'replacing' order by fire_time`)).toEqual([
+    expect(
+      await stores.test.query(
+        `select status, cancel_reason from job_runs where job_name = 'replacing' order by fire_time`,
+      ),
+    ).toEqual([
       { status: 'running', cancel_reason: 'replaced by a newer one' },
       { status: 'queued', cancel_reason: null },
     ]);
@@ -51,7 +58,9 @@ describe('a run whose row an open transaction of the application holds', () => {
       expect(await verdicts(aDue('another', secondsAgo(40)), replacing(40))).toEqual(['claimed', 'waiting']);
     });
     expect(await verdicts(replacing(40))).toEqual(['claimed']);
-    expect(await stores.test.query(`select status from job_runs where job_name = 'replacing' order by fire_time`)).toEqual([{ status: 'cancelled' }, { status: 'running' }]);
+    expect(
+      await stores.test.query(`select status from job_runs where job_name = 'replacing' order by fire_time`),
+    ).toEqual([{ status: 'cancelled' }, { status: 'running' }]);
   });
 
   it('is passed over when it is to start, to be given up, or to be handed back; the others are not', async () => {
@@ -59,12 +68,25 @@ describe('a run whose row an open transaction of the application holds', () => {
     await stores.claims.claimDue(due, 'A', 3);
     const gone = new GoneOwnersStore(stores.database);
     await holding('held', async () => {
-      expect(await gone.giveUp(due.map((one) => ({ ...one, attempt: 1 })), 'A')).toMatchObject([{ jobName: 'free' }]);
-      expect(await stores.runs.handBack(due.map((one) => ({ ...one, attempt: 1, claim: 3 })), 'A')).toMatchObject([{ jobName: 'free' }]);
+      expect(
+        await gone.giveUp(
+          due.map((one) => ({ ...one, attempt: 1 })),
+          'A',
+        ),
+      ).toMatchObject([{ jobName: 'free' }]);
+      expect(
+        await stores.runs.handBack(
+          due.map((one) => ({ ...one, attempt: 1, claim: 3 })),
+          'A',
+        ),
+      ).toMatchObject([{ jobName: 'free' }]);
     });
     await stores.test.query(`update job_runs set status = 'queued', next_attempt_at = now() where status = 'running'`);
     await holding('held', async () => {
-      const { answers } = await stores.claims.claimWaiting(due.map(({ jobName, fireTime }) => ({ jobName, fireTime, attempt: 1, overlap: 'forbid', leaseMs: 1_000 })), 'B');
+      const { answers } = await stores.claims.claimWaiting(
+        due.map(({ jobName, fireTime }) => ({ jobName, fireTime, attempt: 1, overlap: 'forbid', leaseMs: 1_000 })),
+        'B',
+      );
       expect(answers).toMatchObject([{ jobName: 'free', attempt: 2 }]);
     });
   });

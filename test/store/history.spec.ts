@@ -42,7 +42,9 @@ it('B36 a long history costs claims, the reaper, the watch and the lists nothing
   const before = await read();
   const known = names.map((name) => ({ name, maxAttempts: 3, overlap: 'forbid' as const }));
   const due = names.map((name) => aDue(name, secondsAgo(10)));
-  expect((await stores.claims.claimDue(due, 'A')).answers.map(({ verdict }) => verdict)).toEqual(due.map(() => 'claimed'));
+  expect((await stores.claims.claimDue(due, 'A')).answers.map(({ verdict }) => verdict)).toEqual(
+    due.map(() => 'claimed'),
+  );
   await stores.reaper.outlook(names);
   await stores.reaper.reap(known, 100);
   await stores.reaper.cancelRemoved(100);

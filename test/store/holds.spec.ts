@@ -18,7 +18,9 @@ const JOB = aJob('job', '*/10 * * * * *', { missed: 'all', lateAfterMs: 1_000 })
 /** What is decided after a minute in which no replica was there. */
 async function caughtUp(): Promise<CatchUpPlan> {
   await stores.test.query('update job_schedule set effective_from = $1, decided_until = $1', [secondsAgo(60)]);
-  return (await stores.catchUps.decide(JOB, secondsAgo(60).getTime(), (seen) => planCatchUp(JOB.schedule, seen, seen.decided, JOB))) as CatchUpPlan;
+  return (await stores.catchUps.decide(JOB, secondsAgo(60).getTime(), (seen) =>
+    planCatchUp(JOB.schedule, seen, seen.decided, JOB),
+  )) as CatchUpPlan;
 }
 
 const set = (changes: string) => stores.test.query(`update job_schedule set ${changes}`);
@@ -63,7 +65,9 @@ describe('paused time is not missed', () => {
 
   it('an end alone is a pause from now on', async () => {
     await set(`paused_until = now() + interval '1 hour'`);
-    const [row] = await stores.test.query<{ here: boolean }>(`select paused_at between now() - interval '1 minute' and clock_timestamp() as here from job_schedule`);
+    const [row] = await stores.test.query<{ here: boolean }>(
+      `select paused_at between now() - interval '1 minute' and clock_timestamp() as here from job_schedule`,
+    );
     expect(row).toEqual({ here: true });
   });
 
@@ -99,14 +103,21 @@ describe('paused time is not missed', () => {
       await set(`paused_at = now(), paused_by = '${index}'`);
       await set('paused_at = null');
     }
-    const [row] = await stores.test.query<{ earlier_holds: { by: string }[] }>('select earlier_holds from job_schedule');
-    expect(row!.earlier_holds.map(({ by }) => by)).toEqual(Array.from({ length: 100 }, (_, index) => String(index + 5)));
+    const [row] = await stores.test.query<{ earlier_holds: { by: string }[] }>(
+      'select earlier_holds from job_schedule',
+    );
+    expect(row!.earlier_holds.map(({ by }) => by)).toEqual(
+      Array.from({ length: 100 }, (_, index) => String(index + 5)),
+    );
   });
 });
 
 describe('what is merely late is judged by the time it was due, too', () => {
   const claim = async (secondsLate: number) => {
-    const { answers } = await stores.claims.claimDue([aDue('job', secondsAgo(secondsLate), { cron: JOB.schedule.expression, overlap: 'allow' })], 'A');
+    const { answers } = await stores.claims.claimDue(
+      [aDue('job', secondsAgo(secondsLate), { cron: JOB.schedule.expression, overlap: 'allow' })],
+      'A',
+    );
     return answers[0]!.reason ?? answers[0]!.verdict;
   };
   beforeEach(async () => {

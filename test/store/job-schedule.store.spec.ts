@@ -27,15 +27,20 @@ describe('remembered watermarks', () => {
       expect(await stores.test.query(`select name from job_schedule for no key update skip locked`)).toHaveLength(3);
     });
     await remembering;
-    expect(await stores.test.query('select distinct decided_until from job_schedule')).toEqual([{ decided_until: secondsAgo(10) }]);
+    expect(await stores.test.query('select distinct decided_until from job_schedule')).toEqual([
+      { decided_until: secondsAgo(10) },
+    ]);
   });
 });
 
 describe('a start that finds instances that were not heard of lately', () => {
   const DAYS_MS = 24 * 3_600_000;
-  const starts = (aliveMs: number) => stores.schedules.declare([aJob('job', '* * * * *')], { instanceId: 'new', aliveMs, jobs: [], handlers: [] });
+  const starts = (aliveMs: number) =>
+    stores.schedules.declare([aJob('job', '* * * * *')], { instanceId: 'new', aliveMs, jobs: [], handlers: [] });
   const lapsed = () =>
-    stores.test.query(`insert into job_instances (id, jobs, handlers, alive_until) values ('lapsed', '{}', '[]', now() - interval '1 minute')`);
+    stores.test.query(
+      `insert into job_instances (id, jobs, handlers, alive_until) values ('lapsed', '{}', '[]', now() - interval '1 minute')`,
+    );
 
   it('takes them for gone, unless the server has only just started: then they may be about to come back', async () => {
     expect(await starts(7 * DAYS_MS)).toMatchObject({ othersMayBeBack: false });
@@ -49,7 +54,8 @@ describe('a start that finds instances that were not heard of lately', () => {
 describe('a server that is another than the one that was trusted, or the same after a restart', () => {
   const ALIVE = { instanceId: 'A', aliveMs: 60_000, jobs: [], handlers: [] };
   const job = aJob('job', '* * * * *');
-  const watermark = async () => (await stores.test.query<{ decided_until: Date }>('select decided_until from job_schedule'))[0]!.decided_until;
+  const watermark = async () =>
+    (await stores.test.query<{ decided_until: Date }>('select decided_until from job_schedule'))[0]!.decided_until;
 
   it('is seen when an instance looks in, also where a pooler keeps the connections: it is told of all jobs', async () => {
     const { seenOn } = await stores.schedules.declare([job], ALIVE);
@@ -65,7 +71,10 @@ describe('a server that is another than the one that was trusted, or the same af
   it('is told of no watermark until the rows were compared: what it lacks would be decided for ever', async () => {
     const { seenOn } = await stores.schedules.declare([job], ALIVE);
     await stores.test.query('update job_schedule set decided_until = $1', [secondsAgo(600)]);
-    for (const other of [{ ...seenOn, server: 'the one before' }, { ...seenOn, lost: seenOn.lost - 1 }]) {
+    for (const other of [
+      { ...seenOn, server: 'the one before' },
+      { ...seenOn, lost: seenOn.lost - 1 },
+    ]) {
       stores.schedules.trust(other);
       await stores.schedules.remember([{ job, decidedUntil: secondsAgo(60).getTime() }]);
       expect(await watermark()).toEqual(secondsAgo(600));

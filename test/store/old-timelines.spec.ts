@@ -17,11 +17,13 @@ beforeEach(async () => {
 
 const OLD = aJob('job', '*/2 * * * * *', { lateAfterMs: 5_000 });
 const NEW = aJob('job', '1-59/2 * * * * *', { lateAfterMs: 5_000 });
-const starts = (instanceId: string, jobs: JobDefinition[]) => stores.schedules.declare(jobs, { instanceId, aliveMs: 60_000, jobs, handlers: [] });
+const starts = (instanceId: string, jobs: JobDefinition[]) =>
+  stores.schedules.declare(jobs, { instanceId, aliveMs: 60_000, jobs, handlers: [] });
 const decidedSince = (seconds: number) =>
   stores.test.query('update job_schedule set effective_from = $1, decided_until = $1', [secondsAgo(seconds)]);
 const claim = async ({ schedule: { expression: cron } }: JobDefinition, seconds: number) =>
-  (await stores.claims.claimDue([aDue('job', secondsAgo(seconds), { cron, overlap: 'allow' })], 'thawed')).answers[0]!.verdict;
+  (await stores.claims.claimDue([aDue('job', secondsAgo(seconds), { cron, overlap: 'allow' })], 'thawed')).answers[0]!
+    .verdict;
 
 /** An instance that was frozen goes on where it was, before it has seen what changed meanwhile. */
 describe('an old timeline', () => {
@@ -41,9 +43,14 @@ describe('an old timeline', () => {
     await starts('A', [OLD]);
     await decidedSince(60);
     const skip = { ...OLD, missed: 'skip' } as const;
-    await stores.catchUps.decide(skip, secondsAgo(60).getTime(), (seen) => planCatchUp(skip.schedule, seen, seen.decided, skip));
+    await stores.catchUps.decide(skip, secondsAgo(60).getTime(), (seen) =>
+      planCatchUp(skip.schedule, seen, seen.decided, skip),
+    );
     const [gap] = await stores.test.query<{ gap_from: Date }>('select gap_from from job_runs');
-    const { answers } = await stores.claims.claimDue([aDue('job', gap!.gap_from, { cron: OLD.schedule.expression, overlap: 'allow' })], 'thawed');
+    const { answers } = await stores.claims.claimDue(
+      [aDue('job', gap!.gap_from, { cron: OLD.schedule.expression, overlap: 'allow' })],
+      'thawed',
+    );
     expect(answers).toMatchObject([{ verdict: 'taken' }]);
   });
 });
@@ -62,7 +69,9 @@ describe('a change of schedules', () => {
     await stores.test.query('drop trigger dawdle on job_runs; drop function dawdle()');
     const [{ from, until }] = (await stores.test.query<{ from: Date; until: Date }>(`
       select run.fire_time as from, schedule.effective_from as until
-      from   job_runs run join job_schedule schedule on schedule.name = run.job_name`)) as [{ from: Date; until: Date }];
+      from   job_runs run join job_schedule schedule on schedule.name = run.job_name`)) as [
+      { from: Date; until: Date },
+    ];
     expect(fireTimesBetween('* * * * * *', { timeZone: 'UTC', from, to: until })).toEqual([]);
   });
 });

@@ -35,7 +35,8 @@ beforeAll(async () => {
 });
 afterAll(() => stores.close());
 beforeEach(async () => {
-  for (const table of ['job_runs', 'job_schedule', 'job_instances', 'job_actions', 'job_flags']) await stores.test.query(`delete from ${table}`);
+  for (const table of ['job_runs', 'job_schedule', 'job_instances', 'job_actions', 'job_flags'])
+    await stores.test.query(`delete from ${table}`);
   await stores.schedules.declare([JOB], null);
   // What is claimed here was due before the job was declared.
   await stores.test.query(`update job_schedule set decided_until = '2000-01-01'`);
@@ -46,12 +47,21 @@ const JOB = aJob('job', '* * * * * *', { flag: 'exports' });
 const KNOWN = { name: 'job', maxAttempts: 3, overlap: 'forbid' as const, flag: 'exports' };
 
 const runs = () => stores.test.query<Record<string, unknown>>('select * from job_runs order by fire_time');
-const actions = async () => (await stores.test.query<{ action: string }>('select action from job_actions order by id')).map(({ action }) => action);
+const actions = async () =>
+  (await stores.test.query<{ action: string }>('select action from job_actions order by id')).map(
+    ({ action }) => action,
+  );
 const claim = async (secondsBack: number, changes = {}) =>
-  (await stores.claims.claimDue([aDue('job', secondsAgo(secondsBack), { flag: 'exports', ...changes })], 'A')).answers[0]!;
+  (await stores.claims.claimDue([aDue('job', secondsAgo(secondsBack), { flag: 'exports', ...changes })], 'A'))
+    .answers[0]!;
 async function claimWaiting(changes = {}) {
   const waiting = await stores.reaper.waiting([KNOWN], 100);
-  return (await stores.claims.claimWaiting(waiting.map((run) => ({ ...run, overlap: 'forbid', leaseMs: 60_000, flag: 'exports', ...changes })), 'B')).answers;
+  return (
+    await stores.claims.claimWaiting(
+      waiting.map((run) => ({ ...run, overlap: 'forbid', leaseMs: 60_000, flag: 'exports', ...changes })),
+      'B',
+    )
+  ).answers;
 }
 
 describe('a pause', () => {
@@ -61,10 +71,14 @@ describe('a pause', () => {
     expect(await pauses.resume('job', OPS)).toBe(true);
     expect(await pauses.resume('job', OPS)).toBe(false);
     const [row] = await stores.test.query('select paused_at, paused_by, earlier_holds from job_schedule');
-    expect(row).toMatchObject({ paused_at: null, paused_by: null, earlier_holds: [{ reason: 'paused', by: 'ops', why: 'because' }] });
-    expect(await stores.test.query('select action, job_name, actor, reason from job_actions order by id limit 1')).toEqual([
-      { action: 'pause', job_name: 'job', actor: 'ops', reason: 'because' },
-    ]);
+    expect(row).toMatchObject({
+      paused_at: null,
+      paused_by: null,
+      earlier_holds: [{ reason: 'paused', by: 'ops', why: 'because' }],
+    });
+    expect(
+      await stores.test.query('select action, job_name, actor, reason from job_actions order by id limit 1'),
+    ).toEqual([{ action: 'pause', job_name: 'job', actor: 'ops', reason: 'because' }]);
   });
 
   it.each(['pause', 'disable'])('lets what waits wait, also when it was seen before: %s', async (hold) => {
@@ -73,7 +87,10 @@ describe('a pause', () => {
     await (hold === 'pause' ? pauses.pause('job', null, OPS) : pauses.setEnabled('job', false, OPS));
     expect(await stores.reaper.waiting([KNOWN], 10)).toEqual([]);
     expect(await stores.reaper.outlook(['job'])).toMatchObject({ nextAttempt: null });
-    expect((await stores.claims.claimWaiting([{ ...seen!, overlap: 'forbid', leaseMs: 1_000, flag: 'exports' }], 'B')).answers).toEqual([]);
+    expect(
+      (await stores.claims.claimWaiting([{ ...seen!, overlap: 'forbid', leaseMs: 1_000, flag: 'exports' }], 'B'))
+        .answers,
+    ).toEqual([]);
     await (hold === 'pause' ? pauses.resume('job', OPS) : pauses.setEnabled('job', true, OPS));
     expect(await claimWaiting()).toHaveLength(1);
   });
@@ -89,7 +106,9 @@ describe('a pause', () => {
 
   it('that has run out holds back nothing that waits', async () => {
     await manual.add(A_RUN, OPS);
-    await stores.test.query(`update job_schedule set paused_at = now() - interval '1 hour', paused_until = now() + interval '1 hour'`);
+    await stores.test.query(
+      `update job_schedule set paused_at = now() - interval '1 hour', paused_until = now() + interval '1 hour'`,
+    );
     expect(await claimWaiting()).toEqual([]);
     await stores.test.query(`update job_schedule set paused_until = now() - interval '1 minute'`);
     expect(await claimWaiting()).toHaveLength(1);
@@ -103,7 +122,10 @@ describe('a pause', () => {
   });
 
   it('of a job that is off is another thing', async () => {
-    expect([await pauses.setEnabled('job', false, OPS), await pauses.setEnabled('job', false, OPS)]).toEqual([true, false]);
+    expect([await pauses.setEnabled('job', false, OPS), await pauses.setEnabled('job', false, OPS)]).toEqual([
+      true,
+      false,
+    ]);
     expect(await claim(0)).toMatchObject({ reason: 'disabled' });
     expect(await pauses.setEnabled('job', true, OPS)).toBe(true);
   });
@@ -119,12 +141,17 @@ describe('a pause', () => {
 
 describe('an override', () => {
   const OTHER = '*/7 * * * * *';
-  const override = () => overrides.override('job', (stored) => compileSchedule(OTHER, stored.timeZone, 'job', stored.calendar), OPS);
+  const override = () =>
+    overrides.override('job', (stored) => compileSchedule(OTHER, stored.timeZone, 'job', stored.calendar), OPS);
   const stored = async (name = 'job') => {
-    const [row] = await stores.test.query('select cron, overridden_by, revision::integer from job_schedule where name = $1', [name]);
+    const [row] = await stores.test.query(
+      'select cron, overridden_by, revision::integer from job_schedule where name = $1',
+      [name],
+    );
     return row;
   };
-  const starts = (instanceId: string, job: JobDefinition) => stores.schedules.declare([job], { instanceId, aliveMs: 60_000, jobs: [job], handlers: [] });
+  const starts = (instanceId: string, job: JobDefinition) =>
+    stores.schedules.declare([job], { instanceId, aliveMs: 60_000, jobs: [job], handlers: [] });
 
   it('holds from now on, whatever is deployed, and what it replaces is recorded', async () => {
     await stores.test.query(`update job_schedule set effective_from = $1, decided_until = $1`, [secondsAgo(30)]);
@@ -149,7 +176,10 @@ describe('an override', () => {
     expect(await stores.takeOvers.takeOver([renamed], 'A')).toHaveLength(2);
     expect(await stored('new-name')).toMatchObject({ cron: OTHER, overridden_by: 'ops' });
     // Its occurrences go on: nothing was edited.
-    expect(await stores.test.query('select decided_until from job_schedule')).toEqual([{ decided_until: secondsAgo(30) }, { decided_until: secondsAgo(30) }]);
+    expect(await stores.test.query('select decided_until from job_schedule')).toEqual([
+      { decided_until: secondsAgo(30) },
+      { decided_until: secondsAgo(30) },
+    ]);
     // What somebody asked for is no occurrence that the new name could meet again.
     expect(await stores.test.query(`select from job_runs where job_name = 'new-name'`)).toEqual([]);
   });
@@ -169,14 +199,17 @@ describe('an override', () => {
 });
 
 describe('days that are left out', () => {
-  const HOLIDAY = aJob('job', '* * * * * *', { schedule: compileSchedule('* * * * * *', 'UTC', 'job', '{"exclude":["2030-12-25"]}') });
+  const HOLIDAY = aJob('job', '* * * * * *', {
+    schedule: compileSchedule('* * * * * *', 'UTC', 'job', '{"exclude":["2030-12-25"]}'),
+  });
   const { calendar } = HOLIDAY.schedule;
 
   it('are part of the schedule: of two versions one holds, in claims, catch-ups and watermarks', async () => {
     await stores.schedules.declare([JOB], { instanceId: 'old', aliveMs: 60_000, jobs: [JOB], handlers: [] });
     await stores.schedules.declare([HOLIDAY], { instanceId: 'new', aliveMs: 60_000, jobs: [HOLIDAY], handlers: [] });
     const verdicts = async () => [(await claim(41)).verdict, (await claim(42, { calendar })).verdict];
-    const decides = (job: JobDefinition) => stores.catchUps.decide(job, Date.now(), ({ from }) => ({ run: [], record: [], decidedUntil: from }));
+    const decides = (job: JobDefinition) =>
+      stores.catchUps.decide(job, Date.now(), ({ from }) => ({ run: [], record: [], decidedUntil: from }));
     expect(await stores.takeOvers.takeOver([HOLIDAY], 'new')).toEqual([]);
     expect(await verdicts()).toEqual(['claimed', 'outdated']);
     expect(await decides(HOLIDAY)).toBe('outdated');
@@ -210,7 +243,10 @@ describe('a flag', () => {
   });
 
   it('that the application says is off is off, for what is due and for what waits', async () => {
-    expect(await claim(2, { off: 'flag off: exports (its provider failed)' })).toMatchObject({ verdict: 'skipped', reason: 'flag off: exports (its provider failed)' });
+    expect(await claim(2, { off: 'flag off: exports (its provider failed)' })).toMatchObject({
+      verdict: 'skipped',
+      reason: 'flag off: exports (its provider failed)',
+    });
     await manual.add(A_RUN, OPS);
     expect(await claimWaiting({ off: 'flag off: exports' })).toEqual([]);
     expect(await claimWaiting()).toMatchObject([{ verdict: 'claimed' }]);
@@ -222,7 +258,10 @@ describe('a flag', () => {
     await flags.set('exports', false, OPS);
     expect(await stores.reaper.waiting([KNOWN], 10)).toEqual([]);
     expect(await stores.reaper.outlook(['job'])).toMatchObject({ nextAttempt: null });
-    expect((await stores.claims.claimWaiting([{ ...seen!, overlap: 'forbid', leaseMs: 1_000, flag: 'exports' }], 'B')).answers).toEqual([]);
+    expect(
+      (await stores.claims.claimWaiting([{ ...seen!, overlap: 'forbid', leaseMs: 1_000, flag: 'exports' }], 'B'))
+        .answers,
+    ).toEqual([]);
     await flags.set('exports', true, OPS);
     expect(await claimWaiting()).toHaveLength(1);
   });
@@ -233,12 +272,15 @@ describe('a flag', () => {
       { name: 'exports', onInTable: true, changedBy: null, jobs: ['job'] },
       { name: 'other', onInTable: false, changedBy: 'ops', reason: 'because', jobs: [] },
     ]);
-    expect(await stores.test.query('select action, details from job_actions')).toEqual([{ action: 'set-flag', details: { flag: 'other', on: false } }]);
+    expect(await stores.test.query('select action, details from job_actions')).toEqual([
+      { action: 'set-flag', details: { flag: 'other', on: false } },
+    ]);
   });
 
   it('that is off is told at each look to whoever asks', async () => {
     await flags.set('exports', false, OPS);
-    const look = (asked: string[]) => stores.schedules.lookIn({ instanceId: 'A', aliveMs: 1, jobs: [], handlers: [] }, 0, [], asked);
+    const look = (asked: string[]) =>
+      stores.schedules.lookIn({ instanceId: 'A', aliveMs: 1, jobs: [], handlers: [] }, 0, [], asked);
     expect((await look(['exports', 'other'])).flagsOff).toEqual(['exports']);
     expect((await look([])).flagsOff).toEqual([]);
   });
@@ -252,7 +294,14 @@ describe('skipping ahead', () => {
     const fireTimes = await skip(2);
     expect(fireTimes).toHaveLength(2);
     expect(await skip(2)).toEqual(fireTimes);
-    expect(await runs()).toMatchObject(fireTimes.map((fire_time) => ({ fire_time, status: 'skipped', reason: 'skipped by ops: because', requested_by: 'ops' })));
+    expect(await runs()).toMatchObject(
+      fireTimes.map((fire_time) => ({
+        fire_time,
+        status: 'skipped',
+        reason: 'skipped by ops: because',
+        requested_by: 'ops',
+      })),
+    );
     expect(await actions()).toEqual(['skip', 'skip']);
   });
 
@@ -287,14 +336,18 @@ describe('run now', () => {
   it('has an identity that no occurrence has, and is started as what waits', async () => {
     const fireTime = await manual.add({ ...A_RUN, data: { month: 3 } }, OPS);
     expect(fireTime.getTime() % 1_000).not.toBe(0);
-    expect(await claimWaiting()).toMatchObject([{ verdict: 'claimed', fireTime, attempt: 1, trigger: 'manual', data: { month: 3 } }]);
+    expect(await claimWaiting()).toMatchObject([
+      { verdict: 'claimed', fireTime, attempt: 1, trigger: 'manual', data: { month: 3 } },
+    ]);
     expect(await runs()).toMatchObject([{ trigger: 'manual', requested_by: 'ops', status: 'running' }]);
   });
 
   it('B38: a double click on two replicas gives one run', async () => {
     const clicks = await Promise.allSettled(Array.from({ length: 8 }, () => manual.add(A_RUN, OPS)));
     expect(clicks.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
-    expect(String((clicks.find(({ status }) => status === 'rejected') as PromiseRejectedResult).reason)).toContain('waits already');
+    expect(String((clicks.find(({ status }) => status === 'rejected') as PromiseRejectedResult).reason)).toContain(
+      'waits already',
+    );
     expect(await runs()).toHaveLength(1);
     expect(await actions()).toEqual(['run-now']);
   });
@@ -314,7 +367,10 @@ describe('run now', () => {
   it('runs beside what is under way when whoever asks says so, however often', async () => {
     expect(await claim(1)).toMatchObject({ verdict: 'claimed' });
     for (const _ of [1, 2]) await manual.add({ ...A_RUN, overlap: 'allow' }, OPS);
-    expect(await claimWaiting()).toMatchObject([{ verdict: 'claimed', beside: true }, { verdict: 'claimed', beside: true }]);
+    expect(await claimWaiting()).toMatchObject([
+      { verdict: 'claimed', beside: true },
+      { verdict: 'claimed', beside: true },
+    ]);
     // What is due is not held up by them either.
     await stores.test.query(`update job_runs set status = 'done' where not beside`);
     expect(await claim(0)).toMatchObject({ verdict: 'claimed' });
@@ -347,7 +403,9 @@ describe('run now', () => {
       );
       return row!.place;
     };
-    const places = [await insert(), await insert(), await insert()].map((fireTime) => fireTime.getTime() - secondsAgo(5).getTime());
+    const places = [await insert(), await insert(), await insert()].map(
+      (fireTime) => fireTime.getTime() - secondsAgo(5).getTime(),
+    );
     expect(places).toEqual([1, 2, 3]);
   });
 
@@ -379,7 +437,10 @@ describe('run now', () => {
 
   it('is the only row with a part of a second, and never has finer ones', async () => {
     const insert = (trigger: string, time: string) =>
-      stores.test.query(`insert into job_runs (job_name, fire_time, status, trigger, reason) values ('job', date_trunc('second', now()) + interval '${time}', 'skipped', $1, 'x')`, [trigger]);
+      stores.test.query(
+        `insert into job_runs (job_name, fire_time, status, trigger, reason) values ('job', date_trunc('second', now()) + interval '${time}', 'skipped', $1, 'x')`,
+        [trigger],
+      );
     await expect(insert('schedule', '5 ms')).rejects.toMatchObject({ code: '23514' });
     await expect(insert('manual', '5001 us')).rejects.toMatchObject({ code: '23514' });
     await expect(insert('manual', '0')).rejects.toMatchObject({ code: '23514' });
@@ -394,7 +455,9 @@ describe('a cancel', () => {
   it('ends what waits at once', async () => {
     const fireTime = await manual.add(A_RUN, OPS);
     expect(await cancels.cancel({ jobName: 'job', fireTime }, OPS)).toBe('cancelled');
-    expect(await runs()).toMatchObject([{ status: 'cancelled', reason: 'cancelled by ops: because', next_attempt_at: null }]);
+    expect(await runs()).toMatchObject([
+      { status: 'cancelled', reason: 'cancelled by ops: because', next_attempt_at: null },
+    ]);
     expect(await claimWaiting()).toEqual([]);
   });
 
@@ -411,7 +474,9 @@ describe('a cancel', () => {
     await cancels.cancel(key(1), OPS);
     await stores.test.query(`update job_runs set lease_until = now() - interval '1 second'`);
     expect(await stores.reaper.reap([KNOWN], 10)).toMatchObject([{ status: 'cancelled' }]);
-    expect(await runs()).toMatchObject([{ status: 'cancelled', reason: 'cancelled by ops: because; the lease of A ran out', next_attempt_at: null }]);
+    expect(await runs()).toMatchObject([
+      { status: 'cancelled', reason: 'cancelled by ops: because; the lease of A ran out', next_attempt_at: null },
+    ]);
   });
 
   it('of what runs ends as cancelled, also when nobody knows the job any more', async () => {
@@ -428,8 +493,12 @@ describe('a cancel', () => {
   ] as const)('that comes before the run was to be tried again: %s', async (status, retryInMs) => {
     await claim(1);
     await cancels.cancel(key(1), OPS);
-    expect(await stores.runs.end(aRun(key(1)), { status, reason: null, error: null, retryInMs, releases: 0 })).toMatchObject({ status: 'cancelled' });
-    expect(await runs()).toMatchObject([{ status: 'cancelled', reason: 'cancelled by ops: because', next_attempt_at: null }]);
+    expect(
+      await stores.runs.end(aRun(key(1)), { status, reason: null, error: null, retryInMs, releases: 0 }),
+    ).toMatchObject({ status: 'cancelled' });
+    expect(await runs()).toMatchObject([
+      { status: 'cancelled', reason: 'cancelled by ops: because', next_attempt_at: null },
+    ]);
   });
 
   it('that comes too late for the work leaves it done', async () => {
@@ -455,15 +524,24 @@ describe('what is explained of a run that waits', () => {
   const fireTime = new Date(secondsAgo(20).getTime() + 5);
   const facts = () => new ExplainStore(stores.database).facts({ jobName: 'job', fireTime });
   const waits = (beside = false) =>
-    stores.test.query(`insert into job_runs (job_name, fire_time, status, trigger, beside, next_attempt_at) values ('job', $1, 'queued', 'manual', $2, now())`, [fireTime, beside]);
+    stores.test.query(
+      `insert into job_runs (job_name, fire_time, status, trigger, beside, next_attempt_at) values ('job', $1, 'queued', 'manual', $2, now())`,
+      [fireTime, beside],
+    );
   const declare = (changes: Partial<JobDefinition>) =>
-    stores.test.query('update job_schedule set policies = $1', [JSON.stringify(storedPolicies(aJob('job', '* * * * * *', changes)))]);
+    stores.test.query('update job_schedule set policies = $1', [
+      JSON.stringify(storedPolicies(aJob('job', '* * * * * *', changes))),
+    ]);
 
   it('is what is in its way, and nothing that it may run beside', async () => {
     await claim(30);
     await waits();
     expect((await facts()).inTheWay).toMatchObject({ instanceId: 'A' });
-    for (const [parallel, inTheWay] of [[null, null], [2, null], [1, { instanceId: 'A' }]] as const) {
+    for (const [parallel, inTheWay] of [
+      [null, null],
+      [2, null],
+      [1, { instanceId: 'A' }],
+    ] as const) {
       await declare({ overlap: 'allow', parallel });
       const found = await facts();
       if (inTheWay) expect(found.inTheWay).toMatchObject(inTheWay);

@@ -27,8 +27,16 @@ beforeAll(async () => {
   stores = await openStores();
   await stores.partitions.ensure([DEAD.fireTime, FUTURE]);
   const { database, partitions, deadLetters, deadLettersInBulk } = stores;
-  const [pauses, flags, skips] = [new PauseStore(database), new FlagStore(database), new SkipStore(database, partitions)];
-  const [manual, cancels, pages] = [new ManualRunStore(database, partitions), new CancelStore(database), new PageLettersStore(database)];
+  const [pauses, flags, skips] = [
+    new PauseStore(database),
+    new FlagStore(database),
+    new SkipStore(database, partitions),
+  ];
+  const [manual, cancels, pages] = [
+    new ManualRunStore(database, partitions),
+    new CancelStore(database),
+    new PageLettersStore(database),
+  ];
   verbs = {
     pause: () => pauses.pause('job', null, OPS),
     resume: () => pauses.resume('job', OPS),
@@ -56,72 +64,115 @@ beforeEach(async () => {
   await stores.claims.claimDue([aDue('job', RUNNING.fireTime)], 'A');
   await insertRun(stores.test, 'job', DEAD.fireTime, 'dead');
   await stores.test.query('update job_runs set pages = 1 where fire_time = $1', [DEAD.fireTime]);
-  await stores.test.query(`insert into job_pages (job_name, fire_time, page, status) values ('job', $1, 'a', 'dead')`, [DEAD.fireTime]);
+  await stores.test.query(`insert into job_pages (job_name, fire_time, page, status) values ('job', $1, 'a', 'dead')`, [
+    DEAD.fireTime,
+  ]);
   application = new pg.Client({ connectionString: stores.test.url });
   await application.connect();
   await application.query('begin');
 });
 afterEach(() => application.end());
 
-const actions = async () => (await stores.test.query<{ action: string }>('select action from job_actions order by id')).map(({ action }) => action);
+const actions = async () =>
+  (await stores.test.query<{ action: string }>('select action from job_actions order by id')).map(
+    ({ action }) => action,
+  );
 const ROW = `select from job_runs where job_name = 'job' and fire_time = $1`;
 
 describe('a verb', () => {
-  const NAMES = ['pause', 'resume', 'disable', 'enable', 'setFlag', 'skipNext', 'unskip', 'runNow', 'cancel', 'replay', 'discard', 'replayAll', 'discardAll', 'replayPages', 'discardPages'];
+  const NAMES = [
+    'pause',
+    'resume',
+    'disable',
+    'enable',
+    'setFlag',
+    'skipNext',
+    'unskip',
+    'runNow',
+    'cancel',
+    'replay',
+    'discard',
+    'replayAll',
+    'discardAll',
+    'replayPages',
+    'discardPages',
+  ];
 
-  it.each(NAMES)('changes what it changes in one statement, so that a process that freezes in it holds no lock: %s', async (name) => {
-    if (name === 'unskip') await verbs['skipNext']!();
-    await stores.test.query('truncate job_actions');
-    const sent: string[] = [];
-    const wire = pg.Connection.prototype as unknown as { query(text: string): void; parse(query: { text: string }): void };
-    const [query, parse] = [wire.query, wire.parse];
-    const spies = [
-      jest.spyOn(wire, 'query').mockImplementation(function (this: unknown, text) {
-        sent.push(text);
-        query.call(this, text);
-      }),
-      jest.spyOn(wire, 'parse').mockImplementation(function (this: unknown, ...args) {
-        sent.push(args[0].text);
-        parse.apply(this, args);
-      }),
-    ];
-    try {
-      await verbs[name]!();
-    } finally {
-      for (const spy of spies) spy.mockRestore();
-    }
-    expect(sent.at(-1)).toMatch(/^select \* from "public"\."\w+_1"\(/);
-    // Besides it, only looks.
-    expect(sent.slice(0, -1).filter((text) => !/^select/i.test(text) || /for (no key )?update|pg_advisory/i.test(text))).toEqual([]);
-    expect(await actions()).toHaveLength(1);
-  });
+  it.each(NAMES)(
+    'changes what it changes in one statement, so that a process that freezes in it holds no lock: %s',
+    async (name) => {
+      if (name === 'unskip') await verbs['skipNext']!();
+      await stores.test.query('truncate job_actions');
+      const sent: string[] = [];
+      const wire = pg.Connection.prototype as unknown as {
+        query(text: string): void;
+        parse(query: { text: string }): void;
+      };
+      const [query, parse] = [wire.query, wire.parse];
+      const spies = [
+        jest.spyOn(wire, 'query').mockImplementation(function (this: unknown, text) {
+          sent.push(text);
+          query.call(this, text);
+        }),
+        jest.spyOn(wire, 'parse').mockImplementation(function (this: unknown, ...args) {
+          sent.push(args[0].text);
+          parse.apply(this, args);
+        }),
+      ];
+      try {
+        await verbs[name]!();
+      } finally {
+        for (const spy of spies) spy.mockRestore();
+      }
+      expect(sent.at(-1)).toMatch(/^select \* from "public"\."\w+_1"\(/);
+      // Besides it, only looks.
+      expect(
+        sent.slice(0, -1).filter((text) => !/^select/i.test(text) || /for (no key )?update|pg_advisory/i.test(text)),
+      ).toEqual([]);
+      expect(await actions()).toHaveLength(1);
+    },
+  );
 
-  it.each(['pause', 'resume', 'disable', 'enable', 'skipNext', 'runNow'])('does not wait for ever for a job whose row somebody holds, and says so: %s', async (name) => {
-    await application.query(`select from job_schedule for update`);
-    await expect(verbs[name]!()).rejects.toThrow(OperationBusyError);
-    expect(await actions()).toEqual([]);
-  });
+  it.each(['pause', 'resume', 'disable', 'enable', 'skipNext', 'runNow'])(
+    'does not wait for ever for a job whose row somebody holds, and says so: %s',
+    async (name) => {
+      await application.query(`select from job_schedule for update`);
+      await expect(verbs[name]!()).rejects.toThrow(OperationBusyError);
+      expect(await actions()).toEqual([]);
+    },
+  );
 
   it.each(['skipNext', 'runNow'])('does not wait for ever for the claims of its job: %s', async (name) => {
     await application.query(`select pg_advisory_xact_lock(job_lock_1('job'))`);
-    await expect(verbs[name]!()).rejects.toThrow(/^Cannot .* job "job" now: another transaction has held its rows for seconds. Nothing was changed: try again/);
+    await expect(verbs[name]!()).rejects.toThrow(
+      /^Cannot .* job "job" now: another transaction has held its rows for seconds. Nothing was changed: try again/,
+    );
     expect(await actions()).toEqual([]);
   });
 
-  it.each(['cancel', 'replay', 'discard'])('holds no connection while a transaction of the application holds its run, and goes on after that: %s', async (name) => {
-    for (const { fireTime } of [RUNNING, DEAD]) await application.query(`${ROW} for update`, [fireTime]);
-    const ten = Promise.allSettled(Array.from({ length: 10 }, () => verbs[name]!()));
-    // All connections of the pool are in use by verbs, if these wait on them.
-    expect(await stores.database.coordination.query('select 1 as free')).toEqual([{ free: 1 }]);
-    expect(await stores.test.query(`select from pg_stat_activity where datname = current_database() and cardinality(pg_blocking_pids(pid)) > 0`)).toEqual([]);
-    await application.query('commit');
-    expect((await ten).map(({ status }) => status)).toContain('fulfilled');
-    expect(await actions()).toContain(name);
-  });
+  it.each(['cancel', 'replay', 'discard'])(
+    'holds no connection while a transaction of the application holds its run, and goes on after that: %s',
+    async (name) => {
+      for (const { fireTime } of [RUNNING, DEAD]) await application.query(`${ROW} for update`, [fireTime]);
+      const ten = Promise.allSettled(Array.from({ length: 10 }, () => verbs[name]!()));
+      // All connections of the pool are in use by verbs, if these wait on them.
+      expect(await stores.database.coordination.query('select 1 as free')).toEqual([{ free: 1 }]);
+      expect(
+        await stores.test.query(
+          `select from pg_stat_activity where datname = current_database() and cardinality(pg_blocking_pids(pid)) > 0`,
+        ),
+      ).toEqual([]);
+      await application.query('commit');
+      expect((await ten).map(({ status }) => status)).toContain('fulfilled');
+      expect(await actions()).toContain(name);
+    },
+  );
 
   it('whose run is held for good gives up, and says so', async () => {
     await application.query(`${ROW} for update`, [RUNNING.fireTime]);
-    await expect(verbs['cancel']!()).rejects.toThrow(`Cannot cancel the run of job "job" of ${RUNNING.fireTime.toISOString()} now`);
+    await expect(verbs['cancel']!()).rejects.toThrow(
+      `Cannot cancel the run of job "job" of ${RUNNING.fireTime.toISOString()} now`,
+    );
     expect(await actions()).toEqual([]);
   });
 });

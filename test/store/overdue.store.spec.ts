@@ -24,9 +24,18 @@ const EXPECTED = { name: 'job', withinMs: 600_000, catchUpWindowMs: 3_600_000 };
 const look = async () => (await overdue.outlook([EXPECTED]))[0];
 const isOverdue = async () => ((await look())?.overdueInMs ?? Infinity) <= 0;
 
-async function done(fireSecondsAgo: number, finishedSecondsAgo: number, jobName = 'job', status: 'done' | 'failed' = 'done'): Promise<void> {
+async function done(
+  fireSecondsAgo: number,
+  finishedSecondsAgo: number,
+  jobName = 'job',
+  status: 'done' | 'failed' = 'done',
+): Promise<void> {
   await insertRun(stores.test, jobName, secondsAgo(fireSecondsAgo), status);
-  await stores.test.query('update job_runs set finished_at = $1 where job_name = $2 and fire_time = $3', [secondsAgo(finishedSecondsAgo), jobName, secondsAgo(fireSecondsAgo)]);
+  await stores.test.query('update job_runs set finished_at = $1 where job_name = $2 and fire_time = $3', [
+    secondsAgo(finishedSecondsAgo),
+    jobName,
+    secondsAgo(fireSecondsAgo),
+  ]);
 }
 
 describe('a job that should succeed every ten minutes', () => {
@@ -52,12 +61,20 @@ describe('a job that should succeed every ten minutes', () => {
     expect(await isOverdue()).toBe(false);
   });
 
-  it.each([`'"never"'`, `'{"until": "long ago"}'`, `'[1, {"until": "long ago"}, {"until": ["now"]}]'`])('is overdue whatever is stored of holds of it, or of another job: %s', async (holds) => {
-    await stores.schedules.declare([aJob('job', '* * * * *'), aJob('odd', '* * * * *')], null);
-    await stores.test.query(`update job_schedule set earlier_holds = ${holds}, effective_from = now() - interval '1 day' where name = 'odd'`);
-    const outlooks = await overdue.outlook([EXPECTED, { ...EXPECTED, name: 'odd' }]);
-    expect(outlooks.map(({ jobName, overdueInMs }) => [jobName, overdueInMs <= 0])).toEqual([['job', true], ['odd', true]]);
-  });
+  it.each([`'"never"'`, `'{"until": "long ago"}'`, `'[1, {"until": "long ago"}, {"until": ["now"]}]'`])(
+    'is overdue whatever is stored of holds of it, or of another job: %s',
+    async (holds) => {
+      await stores.schedules.declare([aJob('job', '* * * * *'), aJob('odd', '* * * * *')], null);
+      await stores.test.query(
+        `update job_schedule set earlier_holds = ${holds}, effective_from = now() - interval '1 day' where name = 'odd'`,
+      );
+      const outlooks = await overdue.outlook([EXPECTED, { ...EXPECTED, name: 'odd' }]);
+      expect(outlooks.map(({ jobName, overdueInMs }) => [jobName, overdueInMs <= 0])).toEqual([
+        ['job', true],
+        ['odd', true],
+      ]);
+    },
+  );
 
   it('has succeeded when an old occurrence was caught up', async () => {
     await done(900, 800);
@@ -65,7 +82,11 @@ describe('a job that should succeed every ten minutes', () => {
     expect(await look()).toMatchObject({ lastSuccessAt: secondsAgo(60) });
   });
 
-  it.each([['paused_at = now()'], ['enabled = false'], [`paused_at = now(), paused_until = now() + interval '1 hour'`]])('is not waited for while it is held back: %s', async (held) => {
+  it.each([
+    ['paused_at = now()'],
+    ['enabled = false'],
+    [`paused_at = now(), paused_until = now() + interval '1 hour'`],
+  ])('is not waited for while it is held back: %s', async (held) => {
     await change(held);
     expect(await look()).toBeUndefined();
   });
@@ -76,7 +97,9 @@ describe('a job that should succeed every ten minutes', () => {
     expect(await isOverdue()).toBe(false);
     await change(`paused_at = now() - interval '1 hour', paused_until = now() - interval '1 minute'`);
     expect(await isOverdue()).toBe(false);
-    await change(`paused_at = now() - interval '2 hours', paused_until = now() - interval '1 hour', earlier_holds = '[]'`);
+    await change(
+      `paused_at = now() - interval '2 hours', paused_until = now() - interval '1 hour', earlier_holds = '[]'`,
+    );
     await change(`earlier_holds = '[]'`);
     expect(await isOverdue()).toBe(true);
   });
@@ -84,7 +107,9 @@ describe('a job that should succeed every ten minutes', () => {
   it('has succeeded under its former name', async () => {
     await done(300, 240, 'old');
     expect(await isOverdue()).toBe(true);
-    await stores.test.query(`insert into job_schedule (name, cron, time_zone, policies, yields_to) values ('old', '* * * * *', 'UTC', '{}', 'job')`);
+    await stores.test.query(
+      `insert into job_schedule (name, cron, time_zone, policies, yields_to) values ('old', '* * * * *', 'UTC', '{}', 'job')`,
+    );
     expect(await isOverdue()).toBe(false);
   });
 

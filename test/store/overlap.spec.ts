@@ -17,7 +17,9 @@ type Policy = Partial<Pick<DueOccurrence, 'overlap' | 'parallel' | 'queueLimit'>
 
 async function claim(seconds: number[], policy: Policy, instanceId = 'A'): Promise<string[]> {
   const due = seconds.map((back) => aDue('job', secondsAgo(back), policy));
-  return (await stores.claims.claimDue(due, instanceId)).answers.map(({ verdict, reason }) => (verdict === 'skipped' ? reason! : verdict));
+  return (await stores.claims.claimDue(due, instanceId)).answers.map(({ verdict, reason }) =>
+    verdict === 'skipped' ? reason! : verdict,
+  );
 }
 
 const rows = () =>
@@ -27,13 +29,18 @@ const rows = () =>
 const statuses = async () => (await rows()).map(({ status }) => status);
 
 /** The run began before what is claimed next was due. */
-const beganLongAgo = () => stores.test.query(`update job_runs set started_at = now() - interval '1 hour' where status = 'running'`);
-const end = (status = 'done') => stores.test.query(`update job_runs set status = $1, finished_at = now() where status = 'running'`, [status]);
+const beganLongAgo = () =>
+  stores.test.query(`update job_runs set started_at = now() - interval '1 hour' where status = 'running'`);
+const end = (status = 'done') =>
+  stores.test.query(`update job_runs set status = $1, finished_at = now() where status = 'running'`, [status]);
 
 /** What a replica would start of what waits, as the reaper looks, and then claims. */
 async function startWaiting(overlap: DueOccurrence['overlap'], parallel: number | null = 1): Promise<Date[]> {
   const seen = await stores.reaper.waiting([{ name: 'job', maxAttempts: 3, overlap, parallel }], 10);
-  const { answers } = await stores.claims.claimWaiting(seen.map((run) => ({ ...run, overlap, parallel, leaseMs: 60_000 })), 'B');
+  const { answers } = await stores.claims.claimWaiting(
+    seen.map((run) => ({ ...run, overlap, parallel, leaseMs: 60_000 })),
+    'B',
+  );
   expect(answers.map(({ fireTime }) => fireTime)).toEqual(seen.map(({ fireTime }) => fireTime));
   return answers.map(({ fireTime }) => fireTime);
 }
@@ -95,7 +102,10 @@ describe('overlap: replace', () => {
   it('tells the run under way to stop, and starts the new one when it has ended: never beside it', async () => {
     await claim([50], REPLACE);
     expect(await claim([40], REPLACE)).toEqual(['queued']);
-    expect(await rows()).toMatchObject([{ status: 'running', cancel_reason: 'replaced by a newer one' }, { status: 'queued' }]);
+    expect(await rows()).toMatchObject([
+      { status: 'running', cancel_reason: 'replaced by a newer one' },
+      { status: 'queued' },
+    ]);
     expect(await startWaiting('replace')).toEqual([]);
     await end('cancelled');
     expect(await startWaiting('replace')).toEqual([secondsAgo(40)]);
@@ -156,7 +166,14 @@ describe('overlap: allow, with maxParallel', () => {
       [secondsAgo(30)],
     );
     expect(await startWaiting('allow', 2)).toEqual([]);
-    const asked = { jobName: 'job', fireTime: new Date(secondsAgo(30).getTime() + 5), attempt: 0, overlap: 'allow' as const, parallel: 2, leaseMs: 60_000 };
+    const asked = {
+      jobName: 'job',
+      fireTime: new Date(secondsAgo(30).getTime() + 5),
+      attempt: 0,
+      overlap: 'allow' as const,
+      parallel: 2,
+      leaseMs: 60_000,
+    };
     expect((await stores.claims.claimWaiting([asked], 'B')).answers).toEqual([]);
     await stores.test.query(`update job_runs set status = 'done' where fire_time = $1`, [secondsAgo(50)]);
     expect(await startWaiting('allow', 2)).toEqual([asked.fireTime]);
@@ -167,7 +184,10 @@ describe('overlap: allow, with maxParallel', () => {
     await claim([50], TWO);
     const waiting = [40, 30, 20].map((seconds) => ({ jobName: 'job', fireTime: secondsAgo(seconds), attempt: 0 }));
     for (const { fireTime } of waiting) {
-      await stores.test.query(`insert into job_runs (job_name, fire_time, status, trigger, next_attempt_at) values ('job', $1, 'queued', 'catch-up', now())`, [fireTime]);
+      await stores.test.query(
+        `insert into job_runs (job_name, fire_time, status, trigger, next_attempt_at) values ('job', $1, 'queued', 'catch-up', now())`,
+        [fireTime],
+      );
     }
     expect(await startWaiting('allow', 2)).toEqual([secondsAgo(40)]);
     const asked = waiting.slice(1).map((run) => ({ ...run, overlap: 'allow' as const, parallel: 2, leaseMs: 60_000 }));
@@ -205,11 +225,17 @@ describe('what a person asked for', () => {
 });
 
 describe('a concurrency group', () => {
-  const inGroup = (jobName: string, seconds: number) => aDue(jobName, secondsAgo(seconds), { group: 'exports', groupLimit: 2 });
-  const verdicts = async (due: DueOccurrence[], instanceId = 'A') => (await stores.claims.claimDue(due, instanceId)).answers.map(({ verdict }) => verdict);
+  const inGroup = (jobName: string, seconds: number) =>
+    aDue(jobName, secondsAgo(seconds), { group: 'exports', groupLimit: 2 });
+  const verdicts = async (due: DueOccurrence[], instanceId = 'A') =>
+    (await stores.claims.claimDue(due, instanceId)).answers.map(({ verdict }) => verdict);
 
   it('has so many runs under way, of whatever job and on whatever instance; the others wait for a place', async () => {
-    expect(await verdicts([inGroup('a', 30), inGroup('b', 20), inGroup('c', 10)])).toEqual(['claimed', 'claimed', 'waiting']);
+    expect(await verdicts([inGroup('a', 30), inGroup('b', 20), inGroup('c', 10)])).toEqual([
+      'claimed',
+      'claimed',
+      'waiting',
+    ]);
     expect(await verdicts([aDue('alone', secondsAgo(5))])).toEqual(['claimed']);
     await stores.test.query(`update job_runs set status = 'done' where job_name = 'a'`);
     expect(await verdicts([inGroup('c', 10), inGroup('d', 5)], 'B')).toEqual(['claimed', 'waiting']);
@@ -236,23 +262,63 @@ describe('a concurrency group', () => {
   it('holds for what waits, too', async () => {
     await verdicts([inGroup('a', 30)]);
     for (const job of ['b', 'c']) {
-      await stores.test.query(`insert into job_runs (job_name, fire_time, status, trigger, next_attempt_at) values ($1, $2, 'queued', 'catch-up', now())`, [job, secondsAgo(20)]);
+      await stores.test.query(
+        `insert into job_runs (job_name, fire_time, status, trigger, next_attempt_at) values ($1, $2, 'queued', 'catch-up', now())`,
+        [job, secondsAgo(20)],
+      );
     }
-    const known = ['b', 'c'].map((name) => ({ name, maxAttempts: 3, overlap: 'forbid' as const, parallel: 1, concurrencyGroup: { name: 'exports', limit: 2 } }));
+    const known = ['b', 'c'].map((name) => ({
+      name,
+      maxAttempts: 3,
+      overlap: 'forbid' as const,
+      parallel: 1,
+      concurrencyGroup: { name: 'exports', limit: 2 },
+    }));
     expect((await stores.reaper.waiting(known, 10)).map(({ jobName }) => jobName)).toEqual(['b']);
-    const asked = ['b', 'c'].map((jobName) => ({ ...{ jobName, fireTime: secondsAgo(20), attempt: 0 }, overlap: 'forbid' as const, leaseMs: 60_000, group: 'exports', groupLimit: 2 }));
+    const asked = ['b', 'c'].map((jobName) => ({
+      ...{ jobName, fireTime: secondsAgo(20), attempt: 0 },
+      overlap: 'forbid' as const,
+      leaseMs: 60_000,
+      group: 'exports',
+      groupLimit: 2,
+    }));
     expect((await stores.claims.claimWaiting(asked, 'B')).answers.map(({ jobName }) => jobName)).toEqual(['b']);
   });
 
   it('gives no place to what cannot start, and goes on with what can', async () => {
     await verdicts([inGroup('a', 50)]);
-    for (const [job, back] of [['a', 40], ['a', 30], ['b', 20]] as const) {
-      await stores.test.query(`insert into job_runs (job_name, fire_time, status, trigger, next_attempt_at) values ($1, $2, 'queued', 'schedule', now())`, [job, secondsAgo(back)]);
+    for (const [job, back] of [
+      ['a', 40],
+      ['a', 30],
+      ['b', 20],
+    ] as const) {
+      await stores.test.query(
+        `insert into job_runs (job_name, fire_time, status, trigger, next_attempt_at) values ($1, $2, 'queued', 'schedule', now())`,
+        [job, secondsAgo(back)],
+      );
     }
-    const known = ['a', 'b'].map((name) => ({ name, maxAttempts: 3, overlap: 'queue' as const, parallel: 1, concurrencyGroup: { name: 'exports', limit: 2 } }));
+    const known = ['a', 'b'].map((name) => ({
+      name,
+      maxAttempts: 3,
+      overlap: 'queue' as const,
+      parallel: 1,
+      concurrencyGroup: { name: 'exports', limit: 2 },
+    }));
     expect((await stores.reaper.waiting(known, 10)).map(({ jobName }) => jobName)).toEqual(['b']);
-    const asked = [['a', 40], ['a', 30], ['b', 20]] as const;
-    const candidates = asked.map(([jobName, back]) => ({ jobName, fireTime: secondsAgo(back), attempt: 0, overlap: 'queue' as const, leaseMs: 60_000, group: 'exports', groupLimit: 2 }));
+    const asked = [
+      ['a', 40],
+      ['a', 30],
+      ['b', 20],
+    ] as const;
+    const candidates = asked.map(([jobName, back]) => ({
+      jobName,
+      fireTime: secondsAgo(back),
+      attempt: 0,
+      overlap: 'queue' as const,
+      leaseMs: 60_000,
+      group: 'exports',
+      groupLimit: 2,
+    }));
     expect((await stores.claims.claimWaiting(candidates, 'B')).answers.map(({ jobName }) => jobName)).toEqual(['b']);
   });
 
@@ -260,7 +326,15 @@ describe('a concurrency group', () => {
     await verdicts([inGroup('a', 60), inGroup('b', 60)]);
     const inLine = (seconds: number) => ({ ...inGroup('c', seconds), overlap: 'queue' as const, queueLimit: 2 });
     expect(await verdicts([inLine(50), inLine(40), inLine(30)])).toEqual(['queued', 'queued', 'skipped']);
-    const known = [{ name: 'c', maxAttempts: 3, overlap: 'queue' as const, parallel: 1, concurrencyGroup: { name: 'exports', limit: 2 } }];
+    const known = [
+      {
+        name: 'c',
+        maxAttempts: 3,
+        overlap: 'queue' as const,
+        parallel: 1,
+        concurrencyGroup: { name: 'exports', limit: 2 },
+      },
+    ];
     expect(await stores.reaper.waiting(known, 10)).toEqual([]);
     await stores.test.query(`update job_runs set status = 'done' where job_name = 'a'`);
     expect((await stores.reaper.waiting(known, 10)).map(({ fireTime }) => fireTime)).toEqual([secondsAgo(50)]);

@@ -26,7 +26,13 @@ beforeEach(() => stores.test.query('truncate job_runs, job_pages, job_schedule')
 const FIRE_TIME = secondsAgo(60);
 const KEY = { jobName: 'job', fireTime: FIRE_TIME };
 const DONE: PageEnding = { status: 'done', error: null, reason: null, retryInMs: null, releases: 0 };
-const FAILED: PageEnding = { status: 'failed', error: { name: 'Error', message: 'no', stack: null }, reason: null, retryInMs: 0, releases: 0 };
+const FAILED: PageEnding = {
+  status: 'failed',
+  error: { name: 'Error', message: 'no', stack: null },
+  reason: null,
+  retryInMs: 0,
+  releases: 0,
+};
 
 async function claimRun(): Promise<OwnedRun> {
   await stores.claims.claimDue([aDue('job', FIRE_TIME)], 'A');
@@ -35,7 +41,10 @@ async function claimRun(): Promise<OwnedRun> {
 
 async function fanOut(...ids: string[]): Promise<OwnedRun> {
   const run = await claimRun();
-  await pages.add(run, ids.map((page) => ({ page, data: null })));
+  await pages.add(
+    run,
+    ids.map((page) => ({ page, data: null })),
+  );
   return run;
 }
 
@@ -82,7 +91,12 @@ describe('the last page', () => {
     await fanOuts.complete(await fanOut('a', 'b'));
     await attempts.end(await claim('b'), DONE);
     const end = await attempts.end(await claim('a'), { ...FAILED, status: 'dead', retryInMs: null });
-    expect(end!.run).toMatchObject({ status: 'dead', pages: 2, reason: 'pages dead: 1 of 2', error: { message: 'Dead pages: 1 of 2. The first is a: Error: no' } });
+    expect(end!.run).toMatchObject({
+      status: 'dead',
+      pages: 2,
+      reason: 'pages dead: 1 of 2',
+      error: { message: 'Dead pages: 1 of 2. The first is a: Error: no' },
+    });
   });
 });
 
@@ -149,7 +163,8 @@ describe('an occurrence that is to be cancelled', () => {
 
 describe('another occurrence of the job', () => {
   const LATER = secondsAgo(30);
-  const claimLater = async (changes: object) => (await stores.claims.claimDue([aDue('job', LATER, changes)], 'B')).answers[0]!;
+  const claimLater = async (changes: object) =>
+    (await stores.claims.claimDue([aDue('job', LATER, changes)], 'B')).answers[0]!;
 
   it.each([
     ['forbid', 'skipped'],
@@ -160,8 +175,13 @@ describe('another occurrence of the job', () => {
     await fanOuts.complete(await fanOut('a'));
     await stores.test.query(`update job_runs set started_at = $1`, [FIRE_TIME]);
     expect(await claimLater({ overlap, parallel: 1 })).toMatchObject({ verdict });
-    const [earlier] = await stores.test.query('select status, cancel_reason from job_runs where fire_time = $1', [FIRE_TIME]);
-    expect(earlier).toEqual({ status: 'fanned_out', cancel_reason: overlap === 'replace' ? 'replaced by a newer one' : null });
+    const [earlier] = await stores.test.query('select status, cancel_reason from job_runs where fire_time = $1', [
+      FIRE_TIME,
+    ]);
+    expect(earlier).toEqual({
+      status: 'fanned_out',
+      cancel_reason: overlap === 'replace' ? 'replaced by a newer one' : null,
+    });
   });
 
   it('waits for a place in the concurrency group in which the pages of an earlier one are under way', async () => {
@@ -181,10 +201,22 @@ it('pages whose publication commits only after the tick has ended are the run’
   try {
     await slow.query('begin');
     // Its answer was lost, and the handler went on.
-    const published = await slow.query('select pages_publish_1($1, $2, 1, $3, $4, $5) as added', ['job', FIRE_TIME, 'A', ['a'], [null]]);
+    const published = await slow.query('select pages_publish_1($1, $2, 1, $3, $4, $5) as added', [
+      'job',
+      FIRE_TIME,
+      'A',
+      ['a'],
+      [null],
+    ]);
     expect(published.rows).toEqual([{ added: 1 }]);
     const ended = fanOuts.complete(run);
-    await Promise.race([ended, eventually('the end to wait', async () => (await stores.test.query('select from pg_locks where not granted')).length > 0)]);
+    await Promise.race([
+      ended,
+      eventually(
+        'the end to wait',
+        async () => (await stores.test.query('select from pg_locks where not granted')).length > 0,
+      ),
+    ]);
     await slow.query('commit');
     expect(await ended).toMatchObject({ status: 'fanned_out', pages: 1 });
   } finally {

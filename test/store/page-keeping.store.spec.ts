@@ -18,17 +18,25 @@ afterAll(() => stores.close());
 
 const FIRE_TIME = secondsAgo(60);
 const AFTER = { goneForMs: 60_000, stillForMs: 600_000 };
-const change = (page: string, columns: string) => stores.test.query(`update job_pages set ${columns} where page = $1`, [page]);
-const found = () => stores.test.query<{ page: string; status: string; ticket: number; open: boolean }>('select page, status, ticket, enqueued_at is null as open from job_pages order by page');
+const change = (page: string, columns: string) =>
+  stores.test.query(`update job_pages set ${columns} where page = $1`, [page]);
+const found = () =>
+  stores.test.query<{ page: string; status: string; ticket: number; open: boolean }>(
+    'select page, status, ticket, enqueued_at is null as open from job_pages order by page',
+  );
 const recover = async () => keeping.recover(await keeping.open(['job']), AFTER);
-const toHandOver = async () => (await keeping.outlook(['job'], 100)).toHandOver.map(({ page, ticket }) => `${page} ${ticket}`).sort();
+const toHandOver = async () =>
+  (await keeping.outlook(['job'], 100)).toHandOver.map(({ page, ticket }) => `${page} ${ticket}`).sort();
 
 /** An occurrence with two pages that the queue has. */
 beforeEach(async () => {
   await stores.test.query('truncate job_runs, job_pages, job_schedule, job_instances');
   await stores.claims.claimDue([aDue('job', FIRE_TIME)], 'A');
   const run = { jobName: 'job', fireTime: FIRE_TIME, attempt: 1, instanceId: 'A' } as OwnedRun;
-  await pages.add(run, ['a', 'b'].map((page) => ({ page, data: null })));
+  await pages.add(
+    run,
+    ['a', 'b'].map((page) => ({ page, data: null })),
+  );
   await pages.handedOver(await pages.toHandOver(run, ['a', 'b']));
   await new FanOutStore(stores.database).complete(run);
 });
@@ -50,9 +58,18 @@ describe('pages that nobody has in hand', () => {
   });
 
   it('are queued again when their process is gone, and not while it is there', async () => {
-    for (const [page, instance] of [['a', 'gone'], ['b', 'there']]) {
-      await change(page!, `status = 'running', attempt = 1, claimed_by = '${instance}', next_attempt_at = null, started_at = now() - interval '10 minutes'`);
-      await stores.test.query(`insert into job_instances (id, jobs, handlers, alive_until) values ($1, '[]', '[]', now() + $2::interval)`, [instance, instance === 'there' ? '5 seconds' : '-2 minutes']);
+    for (const [page, instance] of [
+      ['a', 'gone'],
+      ['b', 'there'],
+    ]) {
+      await change(
+        page!,
+        `status = 'running', attempt = 1, claimed_by = '${instance}', next_attempt_at = null, started_at = now() - interval '10 minutes'`,
+      );
+      await stores.test.query(
+        `insert into job_instances (id, jobs, handlers, alive_until) values ($1, '[]', '[]', now() + $2::interval)`,
+        [instance, instance === 'there' ? '5 seconds' : '-2 minutes'],
+      );
     }
     expect(await recover()).toBe(1);
     expect(await found()).toEqual([

@@ -39,7 +39,9 @@ beforeAll(async () => {
 });
 afterAll(() => stores.close());
 beforeEach(async () => {
-  await stores.test.query('truncate job_runs, job_pages, job_schedule, job_instances, job_flags, job_actions, job_backfills');
+  await stores.test.query(
+    'truncate job_runs, job_pages, job_schedule, job_instances, job_flags, job_actions, job_backfills',
+  );
   await stores.schedules.declare([JOB], null);
   await stores.test.query(`update job_schedule set decided_until = '2000-01-01'`);
 });
@@ -50,13 +52,22 @@ const KEY = { jobName: 'job', fireTime: FIRE_TIME };
 const JOB = aJob('job', '* * * * * *', { flag: 'exports' });
 const KNOWN = { name: 'job', maxAttempts: 3, overlap: 'forbid' as const, flag: 'exports' };
 const DONE: PageEnding = { status: 'done', error: null, reason: null, retryInMs: null, releases: 0 };
-const DEAD: PageEnding = { status: 'dead', error: { name: 'Error', message: 'no', stack: null }, reason: null, retryInMs: null, releases: 0 };
+const DEAD: PageEnding = {
+  status: 'dead',
+  error: { name: 'Error', message: 'no', stack: null },
+  reason: null,
+  retryInMs: null,
+  releases: 0,
+};
 
 /** An occurrence with two pages, `a` and `b`, that the queue has. */
 async function publish(): Promise<OwnedRun> {
   const run = { ...KEY, attempt: 1, instanceId: 'A' } as OwnedRun;
   await stores.claims.claimDue([aDue('job', FIRE_TIME)], 'A');
-  await pages.add(run, ['a', 'b'].map((page) => ({ page, data: null })));
+  await pages.add(
+    run,
+    ['a', 'b'].map((page) => ({ page, data: null })),
+  );
   await pages.handedOver(await pages.toHandOver(run, ['a', 'b']));
   // Published so long ago that they are not left to their tick.
   await stores.test.query(`update job_pages set created_at = now() - interval '1 minute'`);
@@ -90,16 +101,40 @@ async function cancelledWithPages(): Promise<void> {
   await attempts.settle(KEY);
 }
 
-const run = async () => (await stores.test.query<{ status: string; pages: number | null; attempt: number }>('select status, pages, attempt from job_runs where fire_time = $1', [FIRE_TIME]))[0]!;
-const statuses = async () => (await stores.test.query<{ page: string; status: string }>('select page, status from job_pages order by page')).map(({ page, status }) => `${page} ${status}`);
+const run = async () =>
+  (
+    await stores.test.query<{ status: string; pages: number | null; attempt: number }>(
+      'select status, pages, attempt from job_runs where fire_time = $1',
+      [FIRE_TIME],
+    )
+  )[0]!;
+const statuses = async () =>
+  (await stores.test.query<{ page: string; status: string }>('select page, status from job_pages order by page')).map(
+    ({ page, status }) => `${page} ${status}`,
+  );
 const handedOver = async () => (await keeping.outlook(['job'], 100)).toHandOver.map(({ page }) => page).sort();
 async function start() {
   const waiting = await stores.reaper.waiting([KNOWN], 10);
-  return (await stores.claims.claimWaiting(waiting.map((one) => ({ ...one, overlap: 'forbid' as const, leaseMs: 60_000, flag: 'exports' })), 'B')).answers;
+  return (
+    await stores.claims.claimWaiting(
+      waiting.map((one) => ({ ...one, overlap: 'forbid' as const, leaseMs: 60_000, flag: 'exports' })),
+      'B',
+    )
+  ).answers;
 }
 
 async function backfill(): Promise<string> {
-  const id = await stores.backfills.create({ jobName: 'job', from: FIRE_TIME, to: FIRE_TIME, maxConcurrent: 1, beside: false, replay: true, total: 1, requestedBy: 'ops', reason: null });
+  const id = await stores.backfills.create({
+    jobName: 'job',
+    from: FIRE_TIME,
+    to: FIRE_TIME,
+    maxConcurrent: 1,
+    beside: false,
+    replay: true,
+    total: 1,
+    requestedBy: 'ops',
+    reason: null,
+  });
   await stores.feeds.feed(id, JOB);
   return id;
 }
@@ -107,7 +142,13 @@ async function backfill(): Promise<string> {
 const WAYS = {
   'backfill that replays': backfill,
   replay: () => stores.deadLetters.replay(KEY, ['dead'], OPS),
-  replayAll: () => stores.deadLettersInBulk.replayAll({ status: 'dead', jobName: 'job', from: null, to: null, errorContains: null }, 10, OPS, {}),
+  replayAll: () =>
+    stores.deadLettersInBulk.replayAll(
+      { status: 'dead', jobName: 'job', from: null, to: null, errorContains: null },
+      10,
+      OPS,
+      {},
+    ),
   replayPages: () => letters.replay(KEY, ['b'], OPS),
 } as const;
 
@@ -121,33 +162,43 @@ const HOLDS = {
   ],
 } as const;
 
-const PAIRS = Object.keys(WAYS).flatMap((way) => Object.keys(HOLDS).map((hold): [keyof typeof WAYS, keyof typeof HOLDS] => [way as keyof typeof WAYS, hold as keyof typeof HOLDS]));
+const PAIRS = Object.keys(WAYS).flatMap((way) =>
+  Object.keys(HOLDS).map((hold): [keyof typeof WAYS, keyof typeof HOLDS] => [
+    way as keyof typeof WAYS,
+    hold as keyof typeof HOLDS,
+  ]),
+);
 
 describe('a run that died of its pages', () => {
-  it.each(PAIRS)('waits as any other after a %s while its job is %s, and so do its pages; then they begin without its tick', async (way, hold) => {
-    await diedOfPages();
-    const [begin, end] = HOLDS[hold];
-    await begin();
-    await WAYS[way]();
-    expect(await run()).toMatchObject({ status: 'queued', pages: 2 });
-    expect(await statuses()).toEqual(['a done', 'b queued']);
-    expect(await start()).toEqual([]);
-    expect(await handedOver()).toEqual([]);
-    expect(await deliver('b')).toEqual({ kind: 'over' });
+  it.each(PAIRS)(
+    'waits as any other after a %s while its job is %s, and so do its pages; then they begin without its tick',
+    async (way, hold) => {
+      await diedOfPages();
+      const [begin, end] = HOLDS[hold];
+      await begin();
+      await WAYS[way]();
+      expect(await run()).toMatchObject({ status: 'queued', pages: 2 });
+      expect(await statuses()).toEqual(['a done', 'b queued']);
+      expect(await start()).toEqual([]);
+      expect(await handedOver()).toEqual([]);
+      expect(await deliver('b')).toEqual({ kind: 'over' });
 
-    await end();
-    expect(await start()).toMatchObject([{ verdict: 'fanned_out', attempt: 2, pages: 2 }]);
-    expect(await run()).toEqual({ status: 'fanned_out', pages: 2, attempt: 2 });
-    expect(await handedOver()).toEqual(['b']);
-    await endPage('b', DONE);
-    expect(await run()).toMatchObject({ status: 'done' });
-  });
+      await end();
+      expect(await start()).toMatchObject([{ verdict: 'fanned_out', attempt: 2, pages: 2 }]);
+      expect(await run()).toEqual({ status: 'fanned_out', pages: 2, attempt: 2 });
+      expect(await handedOver()).toEqual(['b']);
+      await endPage('b', DONE);
+      expect(await run()).toMatchObject({ status: 'done' });
+    },
+  );
 
   it('counts as under way as soon as it is started again: nothing begins beside it', async () => {
     await diedOfPages();
     await WAYS.replay();
     await start();
-    expect((await stores.claims.claimDue([aDue('job', secondsAgo(5))], 'C')).answers).not.toMatchObject([{ verdict: 'claimed' }]);
+    expect((await stores.claims.claimDue([aDue('job', secondsAgo(5))], 'C')).answers).not.toMatchObject([
+      { verdict: 'claimed' },
+    ]);
   });
 
   it('may be cancelled while it waits, and its pages do not begin', async () => {
@@ -170,41 +221,51 @@ describe('a run that died of its pages', () => {
     await fanOuts.complete(await publish());
     await endPage('a', DEAD);
     await endPage('b', DEAD);
-    expect([await letters.replay(KEY, ['a'], OPS), await letters.replay(KEY, ['a'], OPS), await letters.replay(KEY, ['b'], OPS)]).toEqual([1, 0, 1]);
+    expect([
+      await letters.replay(KEY, ['a'], OPS),
+      await letters.replay(KEY, ['a'], OPS),
+      await letters.replay(KEY, ['b'], OPS),
+    ]).toEqual([1, 0, 1]);
     await start();
     expect(await handedOver()).toEqual(['a', 'b']);
   });
 });
 
 describe('a run that was cancelled with its pages', () => {
-  it.each(Object.keys(HOLDS) as (keyof typeof HOLDS)[])('waits with them after a replay while its job is %s; then its tick is called', async (hold) => {
-    await cancelledWithPages();
-    const [begin, end] = HOLDS[hold];
-    await begin();
-    await stores.deadLetters.replay(KEY, ['cancelled'], OPS);
-    expect(await statuses()).toEqual(['a done', 'b queued']);
-    expect([await start(), await handedOver(), await deliver('b')]).toEqual([[], [], { kind: 'over' }]);
-    await end();
-    expect(await start()).toMatchObject([{ verdict: 'claimed', attempt: 2 }]);
-    expect(await handedOver()).toEqual(['b']);
-  });
+  it.each(Object.keys(HOLDS) as (keyof typeof HOLDS)[])(
+    'waits with them after a replay while its job is %s; then its tick is called',
+    async (hold) => {
+      await cancelledWithPages();
+      const [begin, end] = HOLDS[hold];
+      await begin();
+      await stores.deadLetters.replay(KEY, ['cancelled'], OPS);
+      expect(await statuses()).toEqual(['a done', 'b queued']);
+      expect([await start(), await handedOver(), await deliver('b')]).toEqual([[], [], { kind: 'over' }]);
+      await end();
+      expect(await start()).toMatchObject([{ verdict: 'claimed', attempt: 2 }]);
+      expect(await handedOver()).toEqual(['b']);
+    },
+  );
 });
 
 describe('a run whose tick failed after it had published', () => {
-  it.each([0, 60_000])('has its pages wait for the next attempt, in %i ms, and gives them back that are delivered meanwhile', async (retryInMs) => {
-    const owned = await publish();
-    await stores.runs.end(owned, { status: 'failed', reason: null, error: null, retryInMs, releases: 0 });
-    const ticket = await ticketOf('a');
-    expect(await attempts.claim(ticket, 'W')).toEqual({ kind: 'over' });
-    await stores.test.query('update job_runs set next_attempt_at = now()');
-    expect(await handedOver()).toEqual([]);
-    expect(await start()).toMatchObject([{ verdict: 'claimed', attempt: 2 }]);
-    // Not the one that the queue has still.
-    expect(await handedOver()).toEqual(['a']);
-    expect(await attempts.claim(ticket, 'W')).toEqual({ kind: 'over' });
-    expect(await deliver('a')).toMatchObject({ kind: 'claimed' });
-    expect(await deliver('b')).toMatchObject({ kind: 'claimed' });
-  });
+  it.each([0, 60_000])(
+    'has its pages wait for the next attempt, in %i ms, and gives them back that are delivered meanwhile',
+    async (retryInMs) => {
+      const owned = await publish();
+      await stores.runs.end(owned, { status: 'failed', reason: null, error: null, retryInMs, releases: 0 });
+      const ticket = await ticketOf('a');
+      expect(await attempts.claim(ticket, 'W')).toEqual({ kind: 'over' });
+      await stores.test.query('update job_runs set next_attempt_at = now()');
+      expect(await handedOver()).toEqual([]);
+      expect(await start()).toMatchObject([{ verdict: 'claimed', attempt: 2 }]);
+      // Not the one that the queue has still.
+      expect(await handedOver()).toEqual(['a']);
+      expect(await attempts.claim(ticket, 'W')).toEqual({ kind: 'over' });
+      expect(await deliver('a')).toMatchObject({ kind: 'claimed' });
+      expect(await deliver('b')).toMatchObject({ kind: 'claimed' });
+    },
+  );
 
   it('lets a page go on that is under way; one whose worker is gone waits, and its attempt counts', async () => {
     const owned = await publish();
@@ -213,7 +274,9 @@ describe('a run whose tick failed after it had published', () => {
     await stores.runs.end(owned, { status: 'failed', reason: null, error: null, retryInMs: 0, releases: 0 });
     expect(await deliver('a')).toEqual({ kind: 'over' });
     expect(await statuses()).toEqual(['a queued', 'b running']);
-    expect(await attempts.end((going as { page: Parameters<typeof attempts.end>[0] }).page, DONE)).toMatchObject({ status: 'done' });
+    expect(await attempts.end((going as { page: Parameters<typeof attempts.end>[0] }).page, DONE)).toMatchObject({
+      status: 'done',
+    });
     await start();
     expect(await deliver('a')).toMatchObject({ kind: 'claimed', page: { attempt: 2 } });
   });

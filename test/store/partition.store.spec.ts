@@ -30,7 +30,14 @@ describe('trap 16: partitions', () => {
   it('are made for all tables, once, by many replicas at the same time', async () => {
     const instants = [new Date('2031-01-31T23:59:59Z'), new Date('2031-02-01T00:00:00Z')];
     const made = await Promise.all(Array.from({ length: 8 }, () => stores.partitions.ensure(instants)));
-    const names = ['job_pages_2031_01', 'job_pages_2031_02', 'job_runs_2031_01', 'job_runs_2031_02', 'receipts_2031_01', 'receipts_2031_02'];
+    const names = [
+      'job_pages_2031_01',
+      'job_pages_2031_02',
+      'job_runs_2031_01',
+      'job_runs_2031_02',
+      'receipts_2031_01',
+      'receipts_2031_02',
+    ];
     expect(made.flat().sort()).toEqual(names);
     expect(await partitionsOf('job_runs')).toEqual(expect.arrayContaining(names.slice(2, 4)));
     expect(await partitionsOf('job_pages')).toEqual(expect.arrayContaining(names.slice(0, 2)));
@@ -45,7 +52,9 @@ describe('trap 16: partitions', () => {
        join   pg_class parent on parent.oid = inhparent
        where  child.relkind = 'r'`,
     );
-    const optionsOf = (table: string) => [...new Set(rows.filter((row) => row.table === table).map(({ options }) => options?.join()))];
+    const optionsOf = (table: string) => [
+      ...new Set(rows.filter((row) => row.table === table).map(({ options }) => options?.join())),
+    ];
     expect(optionsOf('job_runs')).toEqual(['fillfactor=80']);
     expect(optionsOf('receipts')).toEqual(['fillfactor=100']);
   });
@@ -72,7 +81,10 @@ describe('trap 16: partitions', () => {
       ['2020-03-01T00:00:00Z', '2020_03'],
     ] as const) {
       await claim('edge', new Date(instant));
-      const [row] = await stores.test.query<{ partition: string }>(`select tableoid::regclass::text as partition from job_runs where job_name = 'edge' and fire_time = $1`, [instant]);
+      const [row] = await stores.test.query<{ partition: string }>(
+        `select tableoid::regclass::text as partition from job_runs where job_name = 'edge' and fire_time = $1`,
+        [instant],
+      );
       expect(row!.partition).toBe(`job_runs_${month}`);
     }
   });
@@ -112,15 +124,22 @@ describe('trap 16: partitions', () => {
   });
 
   it('refuse a fire time that is not a whole second', async () => {
-    await expect(claim('fraction', new Date(secondsAgo(1).getTime() + 500))).rejects.toThrow(/job_runs_fire_time_in_whole_seconds/);
+    await expect(claim('fraction', new Date(secondsAgo(1).getTime() + 500))).rejects.toThrow(
+      /job_runs_fire_time_in_whole_seconds/,
+    );
   });
 });
 
 describe('the schema', () => {
   it('refuses a server that writes dates the driver does not read, where that can’t be overruled, as behind a pooler', async () => {
-    const [{ name }] = (await stores.test.query<{ name: string }>('select current_database() as name')) as [{ name: string }];
+    const [{ name }] = (await stores.test.query<{ name: string }>('select current_database() as name')) as [
+      { name: string },
+    ];
     await stores.test.query(`alter database ${name} set datestyle = 'German'`);
-    const other = await SchedulerDatabase.open(resolveSchedulerOptions({ connection: stores.test.url, poolSize: 1 }, { env: {}, embeddedInstalled: false }), []);
+    const other = await SchedulerDatabase.open(
+      resolveSchedulerOptions({ connection: stores.test.url, poolSize: 1 }, { env: {}, embeddedInstalled: false }),
+      [],
+    );
     // On a session of its own it is overruled.
     await new SchemaStore(other).verify();
     await other.coordination.query('reset datestyle');

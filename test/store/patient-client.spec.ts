@@ -49,7 +49,10 @@ describe('a connection on its way from the pool to whoever takes it', () => {
     await client.connect();
     const over = new Promise((resolve) => client.once('end', resolve));
     // Nobody has put a listener to its errors yet.
-    await test.query(`select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid = $1`, [(client as unknown as { processID: number }).processID]);
+    await test.query(
+      `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid = $1`,
+      [(client as unknown as { processID: number }).processID],
+    );
     await over;
     await expect(client.query('select 1')).rejects.toThrow();
   });

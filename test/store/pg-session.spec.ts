@@ -12,7 +12,10 @@ beforeAll(async () => {
 afterAll(() => stores.close());
 
 /** A data source of one connection, which may pretend that its process id is a pooler's. */
-async function onOne<Result>(work: (dataSource: DataSource, client: pg.Client) => Promise<Result>, { processID }: { processID?: number } = {}): Promise<Result> {
+async function onOne<Result>(
+  work: (dataSource: DataSource, client: pg.Client) => Promise<Result>,
+  { processID }: { processID?: number } = {},
+): Promise<Result> {
   const client = new pg.Client({ connectionString: stores.test.url });
   await client.connect();
   if (processID) Object.assign(client, { processID });
@@ -34,8 +37,17 @@ beforeAll(() =>
 
 const GIVEN = `O'Neill "the \\ one"`;
 const hello = (dataSource: DataSource) =>
-  callFunction<Record<string, unknown>>(dataSource, 'public.hello_1', [GIVEN, ['a,b', '', 'null', null, GIVEN], [1, null]]);
-const HELLO = { given: GIVEN, listed: ['a,b', '', 'null', null, GIVEN], counted: [1, null], isolation: 'read committed' };
+  callFunction<Record<string, unknown>>(dataSource, 'public.hello_1', [
+    GIVEN,
+    ['a,b', '', 'null', null, GIVEN],
+    [1, null],
+  ]);
+const HELLO = {
+  given: GIVEN,
+  listed: ['a,b', '', 'null', null, GIVEN],
+  counted: [1, null],
+  isolation: 'read committed',
+};
 
 describe('calls of functions', () => {
   it('take their values as they are', async () => {

@@ -20,7 +20,11 @@ describe('trap 15: raw SQL answers with rows, whatever TypeORM makes of the stat
     ['update of nothing', `update things set name = 'c' where id = 9 returning name`, []],
     ['update without returning', `update things set name = 'd' where id = 1`, []],
     ['delete', 'delete from things where id = 2 returning id', [{ id: 2 }]],
-    ['update behind with', `with t as (select 1 as id) update things set name = 'e' from t where things.id = t.id returning name`, [{ name: 'e' }]],
+    [
+      'update behind with',
+      `with t as (select 1 as id) update things set name = 'e' from t where things.id = t.id returning name`,
+      [{ name: 'e' }],
+    ],
     ['select of nothing', 'select id from things where id = 9', []],
   ])('%s', async (_name, sql, rows) => {
     expect(await query(sql)).toEqual(rows);

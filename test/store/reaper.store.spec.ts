@@ -27,7 +27,12 @@ const rows = () => stores.test.query<Record<string, unknown>>('select * from job
 
 async function claimWaiting(instanceId = 'B', overlap: 'forbid' | 'allow' = 'forbid') {
   const waiting = await stores.reaper.waiting([{ ...JOB, overlap }], 100);
-  return (await stores.claims.claimWaiting(waiting.map((run) => ({ ...run, overlap, leaseMs: 60_000 })), instanceId)).answers;
+  return (
+    await stores.claims.claimWaiting(
+      waiting.map((run) => ({ ...run, overlap, leaseMs: 60_000 })),
+      instanceId,
+    )
+  ).answers;
 }
 
 describe('G6 reaping', () => {
@@ -39,7 +44,13 @@ describe('G6 reaping', () => {
     const [taken] = await claimWaiting();
     expect(taken).toMatchObject({ verdict: 'claimed', attempt: 2 });
     expect(await rows()).toMatchObject([
-      { status: 'running', claimed_by: 'B', attempt: 2, error: null, earlier_attempts: [{ attempt: 1, claimedBy: 'A', status: 'orphaned', error: { name: 'LeaseExpired' } }] },
+      {
+        status: 'running',
+        claimed_by: 'B',
+        attempt: 2,
+        error: null,
+        earlier_attempts: [{ attempt: 1, claimedBy: 'A', status: 'orphaned', error: { name: 'LeaseExpired' } }],
+      },
     ]);
   });
 
@@ -57,14 +68,23 @@ describe('G6 reaping', () => {
   it('G7 parks a run whose attempts are used up, with its error', async () => {
     await expired('attempt = 3');
     expect(await stores.reaper.reap([JOB], 10)).toMatchObject([{ status: 'dead', attempt: 3 }]);
-    expect(await rows()).toMatchObject([{ status: 'dead', next_attempt_at: null, reason: 'the lease of A ran out', error: { name: 'LeaseExpired', message: expect.stringContaining('or it took longer than its maxRunTime') } }]);
+    expect(await rows()).toMatchObject([
+      {
+        status: 'dead',
+        next_attempt_at: null,
+        reason: 'the lease of A ran out',
+        error: { name: 'LeaseExpired', message: expect.stringContaining('or it took longer than its maxRunTime') },
+      },
+    ]);
     expect(await claimWaiting()).toEqual([]);
   });
 
   it('a person runs a dead run once more as README says, and it is dead again when it fails', async () => {
     await expired('attempt = 3');
     await stores.reaper.reap([JOB], 10);
-    await stores.test.query(`update job_runs set status = 'queued', next_attempt_at = now() where job_name = 'job' and status = 'dead'`);
+    await stores.test.query(
+      `update job_runs set status = 'queued', next_attempt_at = now() where job_name = 'job' and status = 'dead'`,
+    );
     expect(await claimWaiting()).toMatchObject([{ verdict: 'claimed', attempt: 4 }]);
     await stores.test.query(`update job_runs set lease_until = now() - interval '1 second'`);
     expect(await stores.reaper.reap([JOB], 10)).toMatchObject([{ status: 'dead', attempt: 4 }]);
@@ -98,7 +118,11 @@ describe('G6 reaping', () => {
 
   it('of two reapers one takes the run', async () => {
     await expired();
-    const reaped = await Promise.all([stores.reaper.reap([JOB], 10), stores.reaper.reap([JOB], 10), stores.reaper.reap([JOB], 10)]);
+    const reaped = await Promise.all([
+      stores.reaper.reap([JOB], 10),
+      stores.reaper.reap([JOB], 10),
+      stores.reaper.reap([JOB], 10),
+    ]);
     expect(reaped.flat()).toHaveLength(1);
     const claimed = await Promise.all([claimWaiting('B'), claimWaiting('C'), claimWaiting('D')]);
     expect(claimed.flat()).toHaveLength(1);
@@ -143,21 +167,30 @@ describe('starting what waits', () => {
     expect((await stores.reaper.waiting(jobs, 2)).map(({ jobName }) => jobName)).toEqual(['other']);
   });
 
-  it.each([['paused_at = now()'], ['enabled = false']])('leaves alone what an operator holds back: %s', async (held) => {
-    await stores.test.query(`insert into job_schedule (name, cron, time_zone, policies) values ('job', '* * * * * *', 'UTC', '{}')`);
-    await waitingRun(20);
-    const [seen] = await stores.reaper.waiting([JOB], 10);
-    await stores.test.query(`update job_schedule set ${held}`);
-    expect(await stores.reaper.waiting([JOB], 10)).toEqual([]);
-    expect(await stores.reaper.outlook(['job'])).toMatchObject({ nextAttempt: null });
-    expect((await stores.claims.claimWaiting([{ ...seen!, overlap: 'forbid', leaseMs: 1_000 }], 'B')).answers).toEqual([]);
-    await stores.test.query('delete from job_schedule');
-  });
+  it.each([['paused_at = now()'], ['enabled = false']])(
+    'leaves alone what an operator holds back: %s',
+    async (held) => {
+      await stores.test.query(
+        `insert into job_schedule (name, cron, time_zone, policies) values ('job', '* * * * * *', 'UTC', '{}')`,
+      );
+      await waitingRun(20);
+      const [seen] = await stores.reaper.waiting([JOB], 10);
+      await stores.test.query(`update job_schedule set ${held}`);
+      expect(await stores.reaper.waiting([JOB], 10)).toEqual([]);
+      expect(await stores.reaper.outlook(['job'])).toMatchObject({ nextAttempt: null });
+      expect(
+        (await stores.claims.claimWaiting([{ ...seen!, overlap: 'forbid', leaseMs: 1_000 }], 'B')).answers,
+      ).toEqual([]);
+      await stores.test.query('delete from job_schedule');
+    },
+  );
 
   it('G2: does not start a row before its fire time, whoever wrote it', async () => {
     await waitingRun(-3_600);
     expect(await stores.reaper.waiting([JOB], 10)).toEqual([]);
-    const row = [{ jobName: 'job', fireTime: secondsAgo(-3_600), attempt: 0, overlap: 'allow' as const, leaseMs: 1_000 }];
+    const row = [
+      { jobName: 'job', fireTime: secondsAgo(-3_600), attempt: 0, overlap: 'allow' as const, leaseMs: 1_000 },
+    ];
     expect((await stores.claims.claimWaiting(row, 'B')).answers).toEqual([]);
   });
 
@@ -168,7 +201,9 @@ describe('starting what waits', () => {
     ['releases', '-1'],
   ])('G14: a row whose %s is %s is refused, and so stops nobody', async (column, value) => {
     await waitingRun(20);
-    await expect(stores.test.query(`update job_runs set ${column} = ${value}`)).rejects.toMatchObject({ code: '23514' });
+    await expect(stores.test.query(`update job_runs set ${column} = ${value}`)).rejects.toMatchObject({
+      code: '23514',
+    });
   });
 
   it('waits until an attempt is due', async () => {

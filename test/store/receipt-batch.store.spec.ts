@@ -22,34 +22,63 @@ beforeEach(async () => {
   await stores.test.query('delete from receipts');
   const fireTime = secondsAgo(1);
   const { answers } = await stores.claims.claimDue([aDue('job', fireTime, { leaseMs: 60_000 })], 'A');
-  run = { jobName: 'job', fireTime, attempt: 1, releases: 0, trigger: 'schedule', beside: false, instanceId: 'A', leaseMs: 60_000, leaseUntil: answers[0]!.leaseUntil!, leaseDeadline: 0 };
+  run = {
+    jobName: 'job',
+    fireTime,
+    attempt: 1,
+    releases: 0,
+    trigger: 'schedule',
+    beside: false,
+    instanceId: 'A',
+    leaseMs: 60_000,
+    leaseUntil: answers[0]!.leaseUntil!,
+    leaseDeadline: 0,
+  };
 });
 
 const entries = (...entities: string[]) => entities.map((entity) => ({ entity, idempotencyKey: `key of ${entity}` }));
 
 /** @returns what was opened; null when it was refused */
-async function write(entities: string[], inside: (manager: EntityManager) => Promise<unknown> = async () => {}, by: OwnedRun = run): Promise<string[] | null> {
+async function write(
+  entities: string[],
+  inside: (manager: EntityManager) => Promise<unknown> = async () => {},
+  by: OwnedRun = run,
+): Promise<string[] | null> {
   const source = await stores.database.receipts();
-  return inMergedTransaction(source, [batches.opening(by, 'default', entries(...entities))], async (manager, [rows]) => {
-    const opened = batches.openedOf(rows!);
-    if (opened) await inside(manager);
-    return { closing: opened && [stores.receipts.closing(by, { entity: entities[0]!, effect: 'default' }, null)], result: opened && [...opened].sort() };
-  });
+  return inMergedTransaction(
+    source,
+    [batches.opening(by, 'default', entries(...entities))],
+    async (manager, [rows]) => {
+      const opened = batches.openedOf(rows!);
+      if (opened) await inside(manager);
+      return {
+        closing: opened && [stores.receipts.closing(by, { entity: entities[0]!, effect: 'default' }, null)],
+        result: opened && [...opened].sort(),
+      };
+    },
+  );
 }
-const receipts = () => stores.test.query('select entity, attempt, claimed_by, idempotency_key from receipts order by entity');
+const receipts = () =>
+  stores.test.query('select entity, attempt, claimed_by, idempotency_key from receipts order by entity');
 
 describe('G4 a batch of receipts', () => {
   it('is written where they are missing, whatever they are named', async () => {
     expect(await write([`o'clock`, 'b\\x', '{c,"d"}'])).toEqual(['b\\x', `o'clock`, '{c,"d"}']);
     expect(await write(['$1', `o'clock`])).toEqual(['$1']);
     expect(await receipts()).toEqual(
-      ['$1', 'b\\x', `o'clock`, '{c,"d"}'].map((entity) => ({ entity, attempt: 1, claimed_by: 'A', idempotency_key: `key of ${entity}` })).sort((a, b) => (a.entity < b.entity ? -1 : 1)),
+      ['$1', 'b\\x', `o'clock`, '{c,"d"}']
+        .map((entity) => ({ entity, attempt: 1, claimed_by: 'A', idempotency_key: `key of ${entity}` }))
+        .sort((a, b) => (a.entity < b.entity ? -1 : 1)),
     );
     expect([...(await batches.withReceipt(stores.database.coordination, run, 'default', ['$1', 'x']))]).toEqual(['$1']);
     expect([...(await batches.withReceipt(stores.database.coordination, run, 'mail', ['$1']))]).toEqual([]);
   });
 
-  it.each<[string, Partial<OwnedRun>]>([['attempt', { attempt: 2 }], ['instance', { instanceId: 'B' }], ['job', { jobName: 'other' }]])('is refused to another %s', async (_, other) => {
+  it.each<[string, Partial<OwnedRun>]>([
+    ['attempt', { attempt: 2 }],
+    ['instance', { instanceId: 'B' }],
+    ['job', { jobName: 'other' }],
+  ])('is refused to another %s', async (_, other) => {
     expect(await write(['a'], async () => {}, { ...run, ...other })).toBeNull();
     expect(await receipts()).toEqual([]);
   });
@@ -64,7 +93,11 @@ describe('G4 a batch of receipts', () => {
     let letGo!: () => void;
     const held = new Promise<void>((resolve) => (letGo = resolve));
     const first = write(['d', 'b', 'a'], () => held);
-    await until(async () => (await stores.test.query(`select from pg_locks where locktype = 'advisory' and mode = 'ShareLock' and granted`)).length > 0);
+    await until(
+      async () =>
+        (await stores.test.query(`select from pg_locks where locktype = 'advisory' and mode = 'ShareLock' and granted`))
+          .length > 0,
+    );
     const others = [write(['c', 'a', 'd']), write(['d', 'c', 'b'])];
     await blocked(stores.test, 2);
     letGo();

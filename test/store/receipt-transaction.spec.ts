@@ -11,7 +11,13 @@ let dataSource: DataSource;
 beforeEach(async () => {
   test = await createTestDatabase();
   wire = await Wire.to(test.url);
-  dataSource = await new DataSource({ type: 'postgres', url: wire.url, poolSize: 1, logging: false, poolErrorHandler: () => {} }).initialize();
+  dataSource = await new DataSource({
+    type: 'postgres',
+    url: wire.url,
+    poolSize: 1,
+    logging: false,
+    poolErrorHandler: () => {},
+  }).initialize();
   await dataSource.query('create table effects (what text)');
 });
 afterEach(async () => {
@@ -22,15 +28,20 @@ afterEach(async () => {
 
 const effects = () => test.query('select what from effects');
 const insert = (what: string) => ({ text: 'insert into effects values ($1) returning what', values: [what] });
-const send = (what: string, patienceMs?: number) => onReceiptConnection(dataSource, ({ manager }, bounded) => bounded(callAlone(manager, insert(what))), patienceMs);
+const send = (what: string, patienceMs?: number) =>
+  onReceiptConnection(dataSource, ({ manager }, bounded) => bounded(callAlone(manager, insert(what))), patienceMs);
 
 describe('a statement of a receipt that stands alone', () => {
   it('is a transaction by itself, read committed whatever the default is', async () => {
-    await dataSource.query(`do $$ begin execute format('alter database %I set default_transaction_isolation = serializable', current_database()); end $$`);
+    await dataSource.query(
+      `do $$ begin execute format('alter database %I set default_transaction_isolation = serializable', current_database()); end $$`,
+    );
     await dataSource.destroy();
     await dataSource.initialize();
     const level = { text: `select current_setting('transaction_isolation') as level`, values: [] };
-    expect(await onReceiptConnection(dataSource, ({ manager }) => callAlone(manager, level))).toEqual([{ level: 'read committed' }]);
+    expect(await onReceiptConnection(dataSource, ({ manager }) => callAlone(manager, level))).toEqual([
+      { level: 'read committed' },
+    ]);
     expect(await send('a')).toEqual([{ what: 'a' }]);
     expect(await effects()).toEqual([{ what: 'a' }]);
   });
@@ -46,7 +57,9 @@ describe('a statement of a receipt that stands alone', () => {
   });
 
   it('leaves its connection usable when it fails', async () => {
-    await expect(onReceiptConnection(dataSource, ({ manager }) => callAlone(manager, { text: 'select 1 / 0', values: [] }))).rejects.toMatchObject({ code: '22012' });
+    await expect(
+      onReceiptConnection(dataSource, ({ manager }) => callAlone(manager, { text: 'select 1 / 0', values: [] })),
+    ).rejects.toMatchObject({ code: '22012' });
     expect(await send('next')).toEqual([{ what: 'next' }]);
   });
 

@@ -24,11 +24,23 @@ async function claimed(leaseMs: number): Promise<OwnedRun> {
   const fireTime = secondsAgo(1);
   await stores.test.query('delete from job_runs');
   const { answers } = await stores.claims.claimDue([aDue('job', fireTime, { leaseMs })], 'A');
-  return { jobName: 'job', fireTime, attempt: 1, releases: 0, trigger: 'schedule', beside: false, instanceId: 'A', leaseMs, leaseUntil: answers[0]!.leaseUntil!, leaseDeadline: 0 };
+  return {
+    jobName: 'job',
+    fireTime,
+    attempt: 1,
+    releases: 0,
+    trigger: 'schedule',
+    beside: false,
+    instanceId: 'A',
+    leaseMs,
+    leaseUntil: answers[0]!.leaseUntil!,
+    leaseDeadline: 0,
+  };
 }
 
 const KEY = { entity: 'customer-1', effect: 'default' };
-const transaction = async <Result>(work: (manager: EntityManager) => Promise<Result>) => (await stores.database.receipts()).transaction(work);
+const transaction = async <Result>(work: (manager: EntityManager) => Promise<Result>) =>
+  (await stores.database.receipts()).transaction(work);
 const receipts = () => stores.test.query('select entity, attempt, claimed_by, result from receipts');
 
 describe('G4 a receipt', () => {
@@ -87,51 +99,60 @@ describe('G4 a receipt', () => {
     await transaction(async (manager) => {
       await stores.receipts.open(manager, run, KEY, 'key');
       expect(await stores.receipts.close(manager, run, KEY, null)).toBe(true);
-      expect((await renewLeases(heartbeat, stores.database.tables, [lease], 5_000)).get('x')).toMatchObject({ kind: 'renewed' });
+      expect((await renewLeases(heartbeat, stores.database.tables, [lease], 5_000)).get('x')).toMatchObject({
+        kind: 'renewed',
+      });
       expect(await heartbeat.query('select from job_runs for update skip locked')).toMatchObject({ rowCount: 0 });
     });
     expect(await heartbeat.query('select from job_runs for update skip locked')).toMatchObject({ rowCount: 1 });
     await heartbeat.end();
   });
 
-  it.each(['in the middle', 'just before its commit'])('of a process frozen %s is ended by the reaper, and the next attempt goes on', async (where) => {
-    const short = run;
-    let thaw!: () => void;
-    let freeze!: () => void;
-    const isFrozen = new Promise<void>((resolve) => (freeze = resolve));
-    const thawed = new Promise<void>((resolve) => (thaw = resolve));
-    const frozen = transaction(async (manager) => {
-      await stores.receipts.open(manager, short, KEY, 'key');
-      await manager.query('create table effects (attempt integer)');
-      if (where !== 'in the middle') expect(await stores.receipts.close(manager, short, KEY, null)).toBe(true);
-      freeze();
-      await thawed;
-      await manager.query('insert into effects values (1)');
-    });
-    const refused = expect(frozen).rejects.toThrow();
-    await isFrozen;
-    expect(await stores.reaper.reap([{ name: 'job', maxAttempts: 3, overlap: 'forbid' }], 10)).toEqual([]);
-    await stores.test.query('update job_runs set lease_until = clock_timestamp()');
-    expect(await stores.reaper.reap([{ name: 'other job', maxAttempts: 3, overlap: 'forbid' }], 10)).toEqual([]);
-    for (let reaped = 0; reaped === 0; ) reaped = (await stores.reaper.reap([{ name: 'job', maxAttempts: 3, overlap: 'forbid' as const }], 10)).length;
-    const [waiting] = await stores.reaper.waiting([{ name: 'job', maxAttempts: 3, overlap: 'forbid' }], 1);
-    const { answers } = await stores.claims.claimWaiting([{ ...waiting!, overlap: 'forbid', leaseMs: 60_000 }], 'B');
-    const next: OwnedRun = { ...short, attempt: answers[0]!.attempt!, instanceId: 'B', leaseMs: 60_000 };
-    await transaction(async (manager) => {
-      expect((await stores.receipts.open(manager, next, KEY, 'key')).kind).toBe('opened');
-    });
-    expect(await receipts()).toMatchObject([{ attempt: 2, claimed_by: 'B' }]);
-    thaw();
-    await refused;
-    expect(await stores.test.query(`select to_regclass('effects') as effects`)).toEqual([{ effects: null }]);
-  });
+  it.each(['in the middle', 'just before its commit'])(
+    'of a process frozen %s is ended by the reaper, and the next attempt goes on',
+    async (where) => {
+      const short = run;
+      let thaw!: () => void;
+      let freeze!: () => void;
+      const isFrozen = new Promise<void>((resolve) => (freeze = resolve));
+      const thawed = new Promise<void>((resolve) => (thaw = resolve));
+      const frozen = transaction(async (manager) => {
+        await stores.receipts.open(manager, short, KEY, 'key');
+        await manager.query('create table effects (attempt integer)');
+        if (where !== 'in the middle') expect(await stores.receipts.close(manager, short, KEY, null)).toBe(true);
+        freeze();
+        await thawed;
+        await manager.query('insert into effects values (1)');
+      });
+      const refused = expect(frozen).rejects.toThrow();
+      await isFrozen;
+      expect(await stores.reaper.reap([{ name: 'job', maxAttempts: 3, overlap: 'forbid' }], 10)).toEqual([]);
+      await stores.test.query('update job_runs set lease_until = clock_timestamp()');
+      expect(await stores.reaper.reap([{ name: 'other job', maxAttempts: 3, overlap: 'forbid' }], 10)).toEqual([]);
+      for (let reaped = 0; reaped === 0; )
+        reaped = (await stores.reaper.reap([{ name: 'job', maxAttempts: 3, overlap: 'forbid' as const }], 10)).length;
+      const [waiting] = await stores.reaper.waiting([{ name: 'job', maxAttempts: 3, overlap: 'forbid' }], 1);
+      const { answers } = await stores.claims.claimWaiting([{ ...waiting!, overlap: 'forbid', leaseMs: 60_000 }], 'B');
+      const next: OwnedRun = { ...short, attempt: answers[0]!.attempt!, instanceId: 'B', leaseMs: 60_000 };
+      await transaction(async (manager) => {
+        expect((await stores.receipts.open(manager, next, KEY, 'key')).kind).toBe('opened');
+      });
+      expect(await receipts()).toMatchObject([{ attempt: 2, claimed_by: 'B' }]);
+      thaw();
+      await refused;
+      expect(await stores.test.query(`select to_regclass('effects') as effects`)).toEqual([{ effects: null }]);
+    },
+  );
 
   it('that still waits for another can be told, and ended, too', async () => {
     const short = await claimed(300);
     let letGo!: () => void;
     const held = new Promise<void>((resolve) => (letGo = resolve));
     const first = transaction(async (manager) => {
-      await manager.query(`insert into receipts (job_name, fire_time, entity, attempt, claimed_by, idempotency_key) values ('job', $1, 'customer-1', 1, 'A', 'k')`, [short.fireTime]);
+      await manager.query(
+        `insert into receipts (job_name, fire_time, entity, attempt, claimed_by, idempotency_key) values ('job', $1, 'customer-1', 1, 'A', 'k')`,
+        [short.fireTime],
+      );
       await held;
     });
     const second = expect(transaction((manager) => stores.receipts.open(manager, short, KEY, 'key'))).rejects.toThrow();
@@ -150,7 +171,10 @@ describe('two occurrences of one second, as two calls of runNow make them', () =
     for (const milliseconds of [1, 2]) {
       const [due, fireTime] = [secondsAgo(1 + milliseconds), new Date(run.fireTime.getTime() + milliseconds)];
       await stores.claims.claimDue([aDue('job', due, { leaseMs: 60_000, overlap: 'allow' })], 'A');
-      await stores.test.query(`update job_runs set fire_time = $2, trigger = 'manual' where fire_time = $1`, [due, fireTime]);
+      await stores.test.query(`update job_runs set fire_time = $2, trigger = 'manual' where fire_time = $1`, [
+        due,
+        fireTime,
+      ]);
       owned.push({ ...run, fireTime });
     }
     let letGo!: () => void;
@@ -163,10 +187,15 @@ describe('two occurrences of one second, as two calls of runNow make them', () =
         await stores.receipts.open(manager, one, KEY, 'key');
         haveOpened();
         await held;
-      }).then(() => 'committed', () => 'ended');
+      }).then(
+        () => 'committed',
+        () => 'ended',
+      );
     });
     await Promise.all(opened);
-    await stores.test.query('update job_runs set lease_until = clock_timestamp() where fire_time = $1', [owned[0]!.fireTime]);
+    await stores.test.query('update job_runs set lease_until = clock_timestamp() where fire_time = $1', [
+      owned[0]!.fireTime,
+    ]);
     expect(await stores.reaper.reap([{ name: 'job', maxAttempts: 3, overlap: 'allow' }], 10)).toHaveLength(1);
     letGo();
     expect(await Promise.all(transactions)).toEqual(['ended', 'committed']);

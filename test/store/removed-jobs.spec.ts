@@ -8,7 +8,9 @@ beforeAll(async () => {
 afterAll(() => stores.close());
 beforeEach(async () => {
   for (const table of ['job_runs', 'job_schedule']) await stores.test.query(`delete from ${table}`);
-  await stores.test.query(`insert into job_schedule (name, cron, time_zone, policies, removed_at) values ('gone', '* * * * * *', 'UTC', '{}', now())`);
+  await stores.test.query(
+    `insert into job_schedule (name, cron, time_zone, policies, removed_at) values ('gone', '* * * * * *', 'UTC', '{}', now())`,
+  );
 });
 
 /** A run that instance A had, whose lease ended a while ago. */
@@ -32,34 +34,46 @@ const OTHER = { name: 'other', maxAttempts: 3, overlap: 'forbid' as const };
 const GONE = { ...OTHER, name: 'gone' };
 
 describe('B28 a job that was removed', () => {
-  it.each([['a job of its own', [OTHER]], ['none at all', []], ['the job, from before it was removed', [GONE]]])(
-    'has its last run, whose process is gone, ended for good by an instance that knows %s',
-    async (_, known) => {
-      await expired();
-      const outlook = await stores.reaper.outlook(known.map(({ name }) => name));
-      expect(outlook.nextExpiry!.getTime()).toBeLessThan(outlook.databaseNow.getTime());
-      const reason = 'the lease of A ran out, and its job was removed';
-      expect(await stores.reaper.reap(known, 10)).toMatchObject([{ jobName: 'gone', status: 'dead', attempt: 1, claimedBy: 'A', reason }]);
-      expect(await rows()).toMatchObject([{ status: 'dead', reason, next_attempt_at: null, error: { name: 'LeaseExpired' } }]);
-    },
-  );
+  it.each([
+    ['a job of its own', [OTHER]],
+    ['none at all', []],
+    ['the job, from before it was removed', [GONE]],
+  ])('has its last run, whose process is gone, ended for good by an instance that knows %s', async (_, known) => {
+    await expired();
+    const outlook = await stores.reaper.outlook(known.map(({ name }) => name));
+    expect(outlook.nextExpiry!.getTime()).toBeLessThan(outlook.databaseNow.getTime());
+    const reason = 'the lease of A ran out, and its job was removed';
+    expect(await stores.reaper.reap(known, 10)).toMatchObject([
+      { jobName: 'gone', status: 'dead', attempt: 1, claimedBy: 'A', reason },
+    ]);
+    expect(await rows()).toMatchObject([
+      { status: 'dead', reason, next_attempt_at: null, error: { name: 'LeaseExpired' } },
+    ]);
+  });
 
   it('has it cancelled when somebody had asked for that', async () => {
     await expired('gone', `cancel_requested_at = now(), cancel_reason = 'cancelled by anna'`);
-    expect(await stores.reaper.reap([], 10)).toMatchObject([{ status: 'cancelled', reason: 'cancelled by anna; the lease of A ran out, and its job was removed' }]);
+    expect(await stores.reaper.reap([], 10)).toMatchObject([
+      { status: 'cancelled', reason: 'cancelled by anna; the lease of A ran out, and its job was removed' },
+    ]);
   });
 
   it('has no other attempt: what waits is cancelled, by whoever looks', async () => {
     expect(await stores.reaper.outlook([])).toMatchObject({ removedWait: false });
     await expired();
-    await stores.test.query(`update job_runs set status = 'failed', finished_at = now(), next_attempt_at = now() + interval '1 hour'`);
+    await stores.test.query(
+      `update job_runs set status = 'failed', finished_at = now(), next_attempt_at = now() + interval '1 hour'`,
+    );
     await waits();
     expect(await stores.reaper.outlook([])).toMatchObject({ nextAttempt: null, removedWait: true });
     expect(await stores.reaper.cancelRemoved(10)).toMatchObject([
       { jobName: 'gone', attempt: 1, reason: 'its job was removed' },
       { jobName: 'gone', attempt: 0, reason: 'its job was removed' },
     ]);
-    expect(await rows()).toMatchObject([{ status: 'cancelled', next_attempt_at: null }, { status: 'cancelled', reason: 'its job was removed' }]);
+    expect(await rows()).toMatchObject([
+      { status: 'cancelled', next_attempt_at: null },
+      { status: 'cancelled', reason: 'its job was removed' },
+    ]);
     expect(await stores.reaper.cancelRemoved(10)).toEqual([]);
   });
 
@@ -74,23 +88,44 @@ describe('B28 a job that was removed', () => {
 
 describe('removing a job', () => {
   it('ends its backfills, too: nobody would ever finish them', async () => {
-    await stores.test.query(`insert into job_schedule (name, cron, time_zone, policies, handler, options) values ('made', '* * * * * *', 'UTC', '{}', 'report', '{}')`);
-    const asked = { jobName: 'made', from: secondsAgo(100), to: secondsAgo(50), maxConcurrent: 1, beside: false, replay: false, total: 50, requestedBy: null, reason: null };
+    await stores.test.query(
+      `insert into job_schedule (name, cron, time_zone, policies, handler, options) values ('made', '* * * * * *', 'UTC', '{}', 'report', '{}')`,
+    );
+    const asked = {
+      jobName: 'made',
+      from: secondsAgo(100),
+      to: secondsAgo(50),
+      maxConcurrent: 1,
+      beside: false,
+      replay: false,
+      total: 50,
+      requestedBy: null,
+      reason: null,
+    };
     const id = await stores.backfills.create(asked);
     await stores.runTimeJobs.remove('made');
-    expect(await stores.backfills.find(id)).toMatchObject({ cancelledAt: expect.any(Date), cancelledReason: 'its job was removed' });
+    expect(await stores.backfills.find(id)).toMatchObject({
+      cancelledAt: expect.any(Date),
+      cancelledReason: 'its job was removed',
+    });
   });
 });
 
 describe('a job that no live instance knows', () => {
   const live = () =>
-    stores.test.query(`insert into job_schedule (name, cron, time_zone, policies) values ('dropped', '* * * * * *', 'UTC', '{"maxAttempts": 3}'), ('former', '* * * * * *', 'UTC', '{"maxAttempts": 3}')`);
+    stores.test.query(
+      `insert into job_schedule (name, cron, time_zone, policies) values ('dropped', '* * * * * *', 'UTC', '{"maxAttempts": 3}'), ('former', '* * * * * *', 'UTC', '{"maxAttempts": 3}')`,
+    );
   beforeEach(live);
 
   it('keeps its last run claimable, for a deploy may bring it back', async () => {
     await expired('dropped');
-    expect(await stores.reaper.orphanRunsOf(['dropped'])).toMatchObject([{ jobName: 'dropped', status: 'orphaned', attempt: 1, claimedBy: 'A' }]);
-    expect(await rows()).toMatchObject([{ status: 'orphaned', reason: 'the lease of A ran out, and no live instance knows the job' }]);
+    expect(await stores.reaper.orphanRunsOf(['dropped'])).toMatchObject([
+      { jobName: 'dropped', status: 'orphaned', attempt: 1, claimedBy: 'A' },
+    ]);
+    expect(await rows()).toMatchObject([
+      { status: 'orphaned', reason: 'the lease of A ran out, and no live instance knows the job' },
+    ]);
   });
 
   it('has no more attempts than it had declared', async () => {

@@ -26,8 +26,10 @@ beforeEach(async () => {
 afterEach(() => stores.close());
 
 /** The first instant of a month, UTC. */
-const month = (monthsAgo: number) => new Date(Date.UTC(secondsAgo(0).getUTCFullYear(), secondsAgo(0).getUTCMonth() - monthsAgo, 1));
-const nameOf = (table: string, monthsAgo: number) => `${table}_${month(monthsAgo).toISOString().slice(0, 7).replace('-', '_')}`;
+const month = (monthsAgo: number) =>
+  new Date(Date.UTC(secondsAgo(0).getUTCFullYear(), secondsAgo(0).getUTCMonth() - monthsAgo, 1));
+const nameOf = (table: string, monthsAgo: number) =>
+  `${table}_${month(monthsAgo).toISOString().slice(0, 7).replace('-', '_')}`;
 const namesOf = (monthsAgo: number) => ['job_runs', 'job_pages', 'receipts'].map((table) => nameOf(table, monthsAgo));
 /** Those of every test database. */
 const ALWAYS_THERE = [1, 0, -1].flatMap(namesOf).sort();
@@ -44,9 +46,17 @@ const keeping = (months: number) => Date.now() - month(months).getTime();
 const facts = () => heard.map(({ at: _at, ...fact }) => fact);
 
 const tablesThere = async () =>
-  (await stores.test.query<{ name: string }>(`select relname as name from pg_class where relkind = 'r' and relname ~ '_\\d{4}_\\d{2}$' order by 1`)).map(({ name }) => name);
+  (
+    await stores.test.query<{ name: string }>(
+      `select relname as name from pg_class where relkind = 'r' and relname ~ '_\\d{4}_\\d{2}$' order by 1`,
+    )
+  ).map(({ name }) => name);
 const partitionsThere = async () =>
-  (await stores.test.query<{ name: string }>(`select inhrelid::regclass::text as name from pg_inherits join pg_class on pg_class.oid = inhrelid where relkind = 'r' order by 1`)).map(({ name }) => name);
+  (
+    await stores.test.query<{ name: string }>(
+      `select inhrelid::regclass::text as name from pg_inherits join pg_class on pg_class.oid = inhrelid where relkind = 'r' order by 1`,
+    )
+  ).map(({ name }) => name);
 
 async function aReceipt(fireTime: Date, state: 'open' | 'in_doubt' | 'done'): Promise<void> {
   await stores.test.query(
@@ -76,10 +86,16 @@ describe('the retention', () => {
   it('of one application keeps what a job of another may still catch up, or expect a success of', async () => {
     await stores.partitions.ensure([inMonth(4), inMonth(3)]);
     const window = Date.now() - inMonth(4).getTime();
-    await stores.test.query(`insert into job_schedule (name, cron, time_zone, policies) values ('other', '* * * * *', 'UTC', jsonb_build_object('catchUpWindowMs', $1::float8))`, [window]);
+    await stores.test.query(
+      `insert into job_schedule (name, cron, time_zone, policies) values ('other', '* * * * *', 'UTC', jsonb_build_object('catchUpWindowMs', $1::float8))`,
+      [window],
+    );
     await serviceOf(2 * DAY).forget();
     expect(facts()).toEqual([]);
-    await stores.test.query(`update job_schedule set policies = jsonb_build_object('catchUpWindowMs', 1000, 'expectSuccessWithinMs', $1::float8)`, [window]);
+    await stores.test.query(
+      `update job_schedule set policies = jsonb_build_object('catchUpWindowMs', 1000, 'expectSuccessWithinMs', $1::float8)`,
+      [window],
+    );
     await serviceOf(2 * DAY).forget();
     expect(facts()).toEqual([]);
     await stores.test.query(`update job_schedule set removed_at = now()`);
@@ -87,41 +103,76 @@ describe('the retention', () => {
     expect(facts()).toMatchObject([{ names: namesOf(4) }]);
   });
 
-  it.each<RunStatus>(['queued', 'running', 'fanned_out', 'failed', 'orphaned'])('keeps a month with a run that is %s, with its pages and receipts, and says so once a day', async (status) => {
-    await stores.partitions.ensure([inMonth(4), inMonth(3)]);
-    await insertRun(stores.test, 'job', inMonth(4), status);
-    const service = serviceOf(keeping(2));
-    await service.forget();
-    expect(facts()).toEqual([
-      { type: 'partition.kept', name: nameOf('job_runs', 4), until: month(3), open: { runs: 1, pages: 0, inDoubt: 0, backfills: 0 } },
-      { type: 'partition.dropped', names: namesOf(3), dead: 0 },
-    ]);
-    await service.forget();
-    await serviceOf(keeping(2)).forget();
-    expect(heard).toHaveLength(2);
-    expect(await partitionsThere()).toEqual([...namesOf(4), ...ALWAYS_THERE].sort());
-  });
+  it.each<RunStatus>(['queued', 'running', 'fanned_out', 'failed', 'orphaned'])(
+    'keeps a month with a run that is %s, with its pages and receipts, and says so once a day',
+    async (status) => {
+      await stores.partitions.ensure([inMonth(4), inMonth(3)]);
+      await insertRun(stores.test, 'job', inMonth(4), status);
+      const service = serviceOf(keeping(2));
+      await service.forget();
+      expect(facts()).toEqual([
+        {
+          type: 'partition.kept',
+          name: nameOf('job_runs', 4),
+          until: month(3),
+          open: { runs: 1, pages: 0, inDoubt: 0, backfills: 0 },
+        },
+        { type: 'partition.dropped', names: namesOf(3), dead: 0 },
+      ]);
+      await service.forget();
+      await serviceOf(keeping(2)).forget();
+      expect(heard).toHaveLength(2);
+      expect(await partitionsThere()).toEqual([...namesOf(4), ...ALWAYS_THERE].sort());
+    },
+  );
 
   it.each<[string, () => Promise<unknown>, object]>([
-    ['a page that waits', () => stores.test.query(`insert into job_pages (job_name, fire_time, page, next_attempt_at) values ('job', $1, '1', now())`, [inMonth(4)]), { pages: 1 }],
+    [
+      'a page that waits',
+      () =>
+        stores.test.query(
+          `insert into job_pages (job_name, fire_time, page, next_attempt_at) values ('job', $1, '1', now())`,
+          [inMonth(4)],
+        ),
+      { pages: 1 },
+    ],
     ['a call in doubt', () => aReceipt(inMonth(4), 'in_doubt'), { inDoubt: 1 }],
     ['a call that is open', () => aReceipt(inMonth(4), 'open'), { inDoubt: 1 }],
     [
       'a backfill under way',
-      () => stores.backfills.create({ jobName: 'job', from: inMonth(5), to: inMonth(4), maxConcurrent: 1, beside: false, replay: false, total: 1, requestedBy: null, reason: null }),
+      () =>
+        stores.backfills.create({
+          jobName: 'job',
+          from: inMonth(5),
+          to: inMonth(4),
+          maxConcurrent: 1,
+          beside: false,
+          replay: false,
+          total: 1,
+          requestedBy: null,
+          reason: null,
+        }),
       { backfills: 1 },
     ],
   ])('keeps a month with %s', async (_what, open, found) => {
     await stores.partitions.ensure([inMonth(4)]);
     await open();
     await serviceOf(keeping(2)).forget();
-    expect(facts()).toEqual([{ type: 'partition.kept', name: nameOf('job_runs', 4), until: month(3), open: { runs: 0, pages: 0, inDoubt: 0, backfills: 0, ...found } }]);
+    expect(facts()).toEqual([
+      {
+        type: 'partition.kept',
+        name: nameOf('job_runs', 4),
+        until: month(3),
+        open: { runs: 0, pages: 0, inDoubt: 0, backfills: 0, ...found },
+      },
+    ]);
     expect(await partitionsThere()).toEqual(expect.arrayContaining(namesOf(4)));
   });
 
   it('forgets dead runs with all others that have ended, and says how many they were', async () => {
     await stores.partitions.ensure([inMonth(4)]);
-    for (const [minute, status] of (['dead', 'dead', 'done', 'skipped', 'cancelled'] as const).entries()) await insertRun(stores.test, 'job', inMonth(4, minute), status);
+    for (const [minute, status] of (['dead', 'dead', 'done', 'skipped', 'cancelled'] as const).entries())
+      await insertRun(stores.test, 'job', inMonth(4, minute), status);
     await serviceOf(keeping(3)).forget();
     expect(facts()).toEqual([{ type: 'partition.dropped', names: namesOf(4), dead: 2 }]);
   });
@@ -139,9 +190,14 @@ describe('the retention', () => {
   it('does not drop what its role does not own, and says why', async () => {
     await stores.partitions.ensure([inMonth(4)]);
     const role = `poor_${process.pid}_${Date.now()}`;
-    await stores.test.query(`create role ${role} login password 'p'; grant select, insert, update, delete on all tables in schema public to ${role}`);
+    await stores.test.query(
+      `create role ${role} login password 'p'; grant select, insert, update, delete on all tables in schema public to ${role}`,
+    );
     const url = Object.assign(new URL(stores.test.url), { username: role, password: 'p' }).href;
-    const poor = await SchedulerDatabase.open(resolveSchedulerOptions({ connection: url }, { env: {}, embeddedInstalled: false }), []);
+    const poor = await SchedulerDatabase.open(
+      resolveSchedulerOptions({ connection: url }, { env: {}, embeddedInstalled: false }),
+      [],
+    );
     try {
       await expect(serviceOf(keeping(3), new RetentionStore(poor)).forget()).rejects.toThrow(/must be owner of table/);
     } finally {
@@ -161,7 +217,8 @@ describe('beside others', () => {
   });
   afterEach(() => other.end());
 
-  const isDetaching = async () => (await stores.test.query('select from pg_inherits where inhdetachpending')).length === 1;
+  const isDetaching = async () =>
+    (await stores.test.query('select from pg_inherits where inhdetachpending')).length === 1;
 
   it('what a transaction still reads is left half detached; claims go on, and the next pass finishes it', async () => {
     await stores.partitions.ensure([inMonth(4)]);
@@ -189,16 +246,27 @@ describe('beside others', () => {
   it('what begins after the look is found when nobody can reach the month any more, and the month is given back', async () => {
     await stores.partitions.ensure([inMonth(4)]);
     await insertRun(stores.test, 'job', inMonth(4), 'dead');
-    await other.query(`update job_runs set status = 'queued', reason = null, next_attempt_at = now() where job_name = 'job'`);
+    await other.query(
+      `update job_runs set status = 'queued', reason = null, next_attempt_at = now() where job_name = 'job'`,
+    );
     const forgetting = serviceOf(keeping(3)).forget();
     await eventually('the detach waits', isDetaching);
     await other.query('commit');
     expect(await forgetting).toBe(DAY);
-    expect(facts()).toEqual([{ type: 'partition.kept', name: nameOf('job_runs', 4), until: month(3), open: { runs: 1, pages: 0, inDoubt: 0, backfills: 0 } }]);
+    expect(facts()).toEqual([
+      {
+        type: 'partition.kept',
+        name: nameOf('job_runs', 4),
+        until: month(3),
+        open: { runs: 1, pages: 0, inDoubt: 0, backfills: 0 },
+      },
+    ]);
     expect(await stores.test.query('select status from job_runs')).toEqual([{ status: 'queued' }]);
     expect(await partitionsThere()).toEqual(expect.arrayContaining(namesOf(4)));
     // As whole as before: it can be claimed, moves are still refused, and it goes once the run has ended.
-    await expect(stores.test.query(`update job_runs set status = 'failed'`)).rejects.toThrow(/may not go from queued to failed/);
+    await expect(stores.test.query(`update job_runs set status = 'failed'`)).rejects.toThrow(
+      /may not go from queued to failed/,
+    );
     await stores.test.query(`update job_runs set status = 'cancelled', next_attempt_at = null`);
     await serviceOf(keeping(3)).forget();
     expect(facts().at(-1)).toEqual({ type: 'partition.dropped', names: namesOf(4), dead: 0 });
@@ -231,16 +299,25 @@ describe('beside others', () => {
 });
 
 describe('what was begun', () => {
-  const bounds = (monthsAgo: number) => `from ${month(monthsAgo).toISOString()} to ${month(monthsAgo - 1).toISOString()}`;
+  const bounds = (monthsAgo: number) =>
+    `from ${month(monthsAgo).toISOString()} to ${month(monthsAgo - 1).toISOString()}`;
   const mark = (table: string, monthsAgo: number, since: Date) =>
-    stores.test.query(`comment on table ${nameOf(table, monthsAgo)} is 'nestjs-distributed-cron drops this: ${table} ${bounds(monthsAgo)}, since ${since.toISOString()}'`);
-  const detach = (table: string, monthsAgo: number) => stores.test.query(`alter table ${table} detach partition ${nameOf(table, monthsAgo)}`);
+    stores.test.query(
+      `comment on table ${nameOf(table, monthsAgo)} is 'nestjs-distributed-cron drops this: ${table} ${bounds(monthsAgo)}, since ${since.toISOString()}'`,
+    );
+  const detach = (table: string, monthsAgo: number) =>
+    stores.test.query(`alter table ${table} detach partition ${nameOf(table, monthsAgo)}`);
 
   it('by a replica that died is finished by another, which leaves alone what a living one is at', async () => {
     await stores.partitions.ensure([inMonth(4), inMonth(3)]);
     await mark('job_runs', 4, secondsAgo(0));
     await detach('job_runs', 4);
-    expect(await serviceOf(keeping(2), new RetentionStore(stores.database, { detachWithinMs: 10_000, busyMs: 3_600_000 })).forget()).toBe(60_000);
+    expect(
+      await serviceOf(
+        keeping(2),
+        new RetentionStore(stores.database, { detachWithinMs: 10_000, busyMs: 3_600_000 }),
+      ).forget(),
+    ).toBe(60_000);
     expect(await tablesThere()).toEqual(expect.arrayContaining([...namesOf(4), ...namesOf(3)]));
     await mark('job_runs', 4, secondsAgo(60));
     await serviceOf(keeping(2)).forget();
@@ -261,10 +338,15 @@ describe('what was begun', () => {
   it('is no more that of a replica that was frozen meanwhile: what another has given back is not dropped when it thaws', async () => {
     await stores.partitions.ensure([inMonth(4)]);
     await insertRun(stores.test, 'job', inMonth(4), 'done');
-    const thaws = new RetentionStore(frozenOnceDetached(stores.database, async () => {
-      await serviceOf(keeping(6), new RetentionStore(stores.database, { detachWithinMs: 10_000, busyMs: -60_000 })).forget();
-      expect(await partitionsThere()).toEqual(expect.arrayContaining(namesOf(4)));
-    }));
+    const thaws = new RetentionStore(
+      frozenOnceDetached(stores.database, async () => {
+        await serviceOf(
+          keeping(6),
+          new RetentionStore(stores.database, { detachWithinMs: 10_000, busyMs: -60_000 }),
+        ).forget();
+        expect(await partitionsThere()).toEqual(expect.arrayContaining(namesOf(4)));
+      }),
+    );
     await serviceOf(keeping(3), thaws).forget();
     expect(await partitionsThere()).toEqual(expect.arrayContaining(namesOf(4)));
     expect(await stores.test.query('select status from job_runs')).toEqual([{ status: 'done' }]);
@@ -295,7 +377,10 @@ describe('what was begun', () => {
     await stores.partitions.ensure([inMonth(4)]);
     await insertRun(stores.test, 'job', inMonth(4), 'done');
     const [receipts] = (await retention.aged(keeping(3))).partitions.filter(({ table }) => table === 'receipts');
-    expect(await retention.forget(receipts!, Date.now())).toEqual({ kind: 'kept', open: { runs: 1, pages: 0, inDoubt: 0, backfills: 0 } });
+    expect(await retention.forget(receipts!, Date.now())).toEqual({
+      kind: 'kept',
+      open: { runs: 1, pages: 0, inDoubt: 0, backfills: 0 },
+    });
     expect(await partitionsThere()).toEqual(expect.arrayContaining(namesOf(4)));
   });
 });

@@ -20,7 +20,9 @@ const FIRE_TIME = secondsAgo(10);
 const status = async () => (await stores.test.query<{ status: RunStatus }>('select status from job_runs'))[0]?.status;
 const move = (to: RunStatus) => stores.test.query(`update job_runs set ${columnsOf(to)}`);
 
-const PAIRS = RUN_STATES.flatMap((from) => RUN_STATES.filter((to) => to !== from).map((to): [RunStatus, RunStatus] => [from, to]));
+const PAIRS = RUN_STATES.flatMap((from) =>
+  RUN_STATES.filter((to) => to !== from).map((to): [RunStatus, RunStatus] => [from, to]),
+);
 const isAllowed = ([from, to]: [RunStatus, RunStatus]) => RUN_MOVES.some((one) => one.from === from && one.to === to);
 
 describe('the moves of a run', () => {
@@ -64,7 +66,10 @@ describe('the moves of a run', () => {
   });
 });
 
-/** Each move as a statement of the library makes it. A row of the table below is one; the database writes down what it saw. */
+/**
+ * Each move as a statement of the library makes it. A row of the table below is one; the database writes down what it
+ * saw.
+ */
 describe('the statements of the library', () => {
   const JOB = aJob('job', '* * * * * *', { maxAttempts: 2 });
   const KNOWN = [{ name: 'job', maxAttempts: 2, overlap: 'forbid' as const }];
@@ -97,11 +102,23 @@ describe('the statements of the library', () => {
   async function claimAgain(): Promise<OwnedRun> {
     await stores.test.query('update job_runs set next_attempt_at = now()');
     const waiting = await stores.reaper.waiting(KNOWN, 1);
-    const [answer] = (await stores.claims.claimWaiting(waiting.map((run) => ({ ...run, overlap: 'forbid' as const, leaseMs: 60_000 })), 'A')).answers;
+    const [answer] = (
+      await stores.claims.claimWaiting(
+        waiting.map((run) => ({ ...run, overlap: 'forbid' as const, leaseMs: 60_000 })),
+        'A',
+      )
+    ).answers;
     return owned(answer!.attempt!);
   }
 
-  const ending = (given: Partial<Ending>): Ending => ({ status: 'failed', reason: 'test', error: null, retryInMs: 0, releases: 0, ...given });
+  const ending = (given: Partial<Ending>): Ending => ({
+    status: 'failed',
+    reason: 'test',
+    error: null,
+    retryInMs: 0,
+    releases: 0,
+    ...given,
+  });
   const expire = () => stores.test.query(`update job_runs set lease_until = now() - interval '1 second'`);
 
   const STEPS: Readonly<Record<string, () => Promise<unknown>>> = {
@@ -110,7 +127,8 @@ describe('the statements of the library', () => {
       await stores.runs.end(await claim(), ending({}));
       await claimAgain();
     },
-    'begin as running, running to dead': async () => stores.runs.end(await claim(), ending({ status: 'dead', retryInMs: null })),
+    'begin as running, running to dead': async () =>
+      stores.runs.end(await claim(), ending({ status: 'dead', retryInMs: null })),
     'begin as running, running to queued, queued to running': async () => {
       await stores.runs.end(await claim(), ending({ status: 'queued', releases: 1 }));
       await claimAgain();

@@ -19,7 +19,10 @@ afterEach(async () => {
 });
 
 async function replica(migrations: MigrationClass[]): Promise<SchemaStore> {
-  const database = await SchedulerDatabase.open(resolveSchedulerOptions({ connection: test.url }, { env: {}, embeddedInstalled: false }), migrations);
+  const database = await SchedulerDatabase.open(
+    resolveSchedulerOptions({ connection: test.url }, { env: {}, embeddedInstalled: false }),
+    migrations,
+  );
   open.push(database);
   return new SchemaStore(database);
 }
@@ -67,7 +70,9 @@ describe('a replica that finds nothing to migrate', () => {
 });
 
 /** Everything up to the first change of a table that replicas of a release before are at work on. */
-const RELEASE_BEFORE = schedulerMigrations.filter((migration) => Number(/\d+$/.exec(new migration().name!)![0]) < 1_796_000_000_010);
+const RELEASE_BEFORE = schedulerMigrations.filter(
+  (migration) => Number(/\d+$/.exec(new migration().name!)![0]) < 1_796_000_000_010,
+);
 
 describe('a replica that migrates beside others that work', () => {
   it('gives up what it waits for when a long transaction has it, so that nobody waits behind it, and comes again', async () => {
@@ -78,7 +83,11 @@ describe('a replica that migrates beside others that work', () => {
 
     const newer = await replica(schedulerMigrations);
     const migrating = newer.migrate();
-    await until(async () => expect(await test.query(`select from pg_locks where relation = 'job_runs'::regclass and not granted`)).toHaveLength(1));
+    await until(async () =>
+      expect(
+        await test.query(`select from pg_locks where relation = 'job_runs'::regclass and not granted`),
+      ).toHaveLength(1),
+    );
     const begun = monotonicNow();
     await test.query('select from job_runs');
     expect(monotonicNow() - begun).toBeLessThan(2_000);
@@ -91,7 +100,10 @@ describe('a replica that migrates beside others that work', () => {
 });
 
 describe('an installation of the release before', () => {
-  /** The moves as that release made them: its pages were worked at once when they were replayed, and no run waited for them. */
+  /**
+   * The moves as that release made them: its pages were worked at once when they were replayed, and no run waited for
+   * them.
+   */
   const ITS_MOVES = `
     create or replace function job_runs_refuse_move() returns trigger language plpgsql as $$
     begin
@@ -113,7 +125,9 @@ describe('an installation of the release before', () => {
        values ('job', '2026-01-01', 'queued', 'schedule', now(), 'A', 1, 1)`,
     );
     await test.query(`update job_runs set status = 'fanned_out', next_attempt_at = null`);
-    await expect(test.query(`update job_runs set status = 'running', lease_until = now()`)).rejects.toThrow('A run may not go from fanned_out to running (job of 2');
+    await expect(test.query(`update job_runs set status = 'running', lease_until = now()`)).rejects.toThrow(
+      'A run may not go from fanned_out to running (job of 2',
+    );
   });
 
   it('leaves nothing behind when all migrations are reverted', async () => {
@@ -122,7 +136,11 @@ describe('an installation of the release before', () => {
     const { coordination } = open[0]!;
     for (const _ of schedulerMigrations) await coordination.undoLastMigration();
     expect(await test.query(`select proname from pg_proc where pronamespace = 'public'::regnamespace`)).toEqual([]);
-    expect(await test.query(`select relname from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') and relname <> 'distributed_cron_migrations'`)).toEqual([]);
+    expect(
+      await test.query(
+        `select relname from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') and relname <> 'distributed_cron_migrations'`,
+      ),
+    ).toEqual([]);
     await (await replica(schedulerMigrations)).migrate();
   });
 });

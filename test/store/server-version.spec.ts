@@ -11,7 +11,8 @@ beforeAll(async () => {
 });
 afterAll(() => test.drop());
 
-const TOO_OLD = /PostgreSQL 13\.23.*the scheduler needs PostgreSQL 14 or later \(14 to 18 are tested\).*Nothing was changed/s;
+const TOO_OLD =
+  /PostgreSQL 13\.23.*the scheduler needs PostgreSQL 14 or later \(14 to 18 are tested\).*Nothing was changed/s;
 
 /** A database that is what it is, and says that it is PostgreSQL 13. */
 async function database13(): Promise<SchedulerDatabase> {
@@ -38,8 +39,12 @@ const aged = new WeakSet<Client>();
 function age(client: Client): void {
   aged.add(client);
   const query = client.query.bind(client);
-  const asOld = (sql: string) => sql.replaceAll(`current_setting('server_version_num')`, `'130023'`).replaceAll(`current_setting('server_version')`, `'13.23'`);
-  client.query = (asked, ...rest) => query(typeof asked === 'string' ? asOld(asked) : { ...asked, text: asOld(asked.text) }, ...rest);
+  const asOld = (sql: string) =>
+    sql
+      .replaceAll(`current_setting('server_version_num')`, `'130023'`)
+      .replaceAll(`current_setting('server_version')`, `'13.23'`);
+  client.query = (asked, ...rest) =>
+    query(typeof asked === 'string' ? asOld(asked) : { ...asked, text: asOld(asked.text) }, ...rest);
 }
 
 describe('a server older than PostgreSQL 14', () => {
@@ -54,7 +59,9 @@ describe('a server older than PostgreSQL 14', () => {
   it('is refused by the first of the exported migrations, too', async () => {
     const { coordination, ...database } = await database13();
     const runner = coordination.createQueryRunner();
-    const [first] = schedulerMigrations.map((migration) => new migration()).sort((one, other) => (one.name! < other.name! ? -1 : 1));
+    const [first] = schedulerMigrations
+      .map((migration) => new migration())
+      .sort((one, other) => (one.name! < other.name! ? -1 : 1));
     await expect(first!.up(runner)).rejects.toThrow(TOO_OLD);
     await runner.release();
     await coordination.destroy();

@@ -15,8 +15,10 @@ let jobs = 0;
 beforeAll(async () => void (stores = await openStores()));
 afterAll(() => stores.close());
 
-const ownedOf = ({ jobName, fireTime, attempt, leaseUntil }: ClaimAnswer): OwnedRun => aRun({ jobName, fireTime, attempt: attempt!, leaseUntil: leaseUntil! });
-const row = async ({ jobName }: OwnedRun) => (await stores.test.query<Record<string, unknown>>('select * from job_runs where job_name = $1', [jobName]))[0]!;
+const ownedOf = ({ jobName, fireTime, attempt, leaseUntil }: ClaimAnswer): OwnedRun =>
+  aRun({ jobName, fireTime, attempt: attempt!, leaseUntil: leaseUntil! });
+const row = async ({ jobName }: OwnedRun) =>
+  (await stores.test.query<Record<string, unknown>>('select * from job_runs where job_name = $1', [jobName]))[0]!;
 
 async function owned(leaseMs = 60_000): Promise<OwnedRun> {
   const { answers } = await stores.claims.claimDue([aDue(`job-${++jobs}`, secondsAgo(1), { leaseMs })], 'A');
@@ -45,25 +47,37 @@ async function holding(run: OwnedRun, change: string): Promise<{ end: (how: 'com
 }
 
 async function somebodyWaits(): Promise<void> {
-  const waiting = () => stores.test.query(`select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`);
+  const waiting = () =>
+    stores.test.query(`select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`);
   while ((await waiting()).length === 0) await pause(20);
 }
 
 describe('a saved checkpoint', () => {
-  it.each<[unknown]>([[null], [{ page: 7, done: ['a', 'ü'] }], [0], ['x'.repeat(5_000)]])('comes along with the claim of the next attempt: %#', async (value) => {
-    const run = await owned();
-    expect(await stores.steps.load(run)).toBeNull();
-    await stores.steps.save(run, JSON.stringify(value));
-    expect(await stores.steps.load(run)).toEqual({ value });
-    expect((await nextAttempt(run)).checkpoint).toEqual({ value });
-  });
+  it.each<[unknown]>([[null], [{ page: 7, done: ['a', 'ü'] }], [0], ['x'.repeat(5_000)]])(
+    'comes along with the claim of the next attempt: %#',
+    async (value) => {
+      const run = await owned();
+      expect(await stores.steps.load(run)).toBeNull();
+      await stores.steps.save(run, JSON.stringify(value));
+      expect(await stores.steps.load(run)).toEqual({ value });
+      expect((await nextAttempt(run)).checkpoint).toEqual({ value });
+    },
+  );
 
   it.each<[string, (run: OwnedRun) => Promise<unknown>]>([
-    ['handed back by a stopping instance', (run) => stores.runs.end(run, { status: 'queued', reason: 'released', error: null, retryInMs: 0, releases: 1 })],
-    ['taken by the reaper', async (run) => {
-      await stores.test.query('update job_runs set lease_until = clock_timestamp() where job_name = $1', [run.jobName]);
-      await stores.reaper.reap([{ name: run.jobName, maxAttempts: 3, overlap: 'forbid' }], 10);
-    }],
+    [
+      'handed back by a stopping instance',
+      (run) => stores.runs.end(run, { status: 'queued', reason: 'released', error: null, retryInMs: 0, releases: 1 }),
+    ],
+    [
+      'taken by the reaper',
+      async (run) => {
+        await stores.test.query('update job_runs set lease_until = clock_timestamp() where job_name = $1', [
+          run.jobName,
+        ]);
+        await stores.reaper.reap([{ name: run.jobName, maxAttempts: 3, overlap: 'forbid' }], 10);
+      },
+    ],
   ])('outlasts an attempt that is %s', async (_how, end) => {
     const run = await owned();
     await stores.steps.save(run, '{"page":7}');
@@ -101,7 +115,8 @@ describe('a saved checkpoint', () => {
     const run = await owned();
     const dataSource = await stores.database.receipts();
     const updates = await dataSource.transaction(async (manager) => {
-      for (let page = 0; page < 5; page++) await manager.query('select run_checkpoint_1($1, $2, $3, $4, $5)', [...fenceOf(run), `{"page":${page}}`]);
+      for (let page = 0; page < 5; page++)
+        await manager.query('select run_checkpoint_1($1, $2, $3, $4, $5)', [...fenceOf(run), `{"page":${page}}`]);
       const [counts] = (await manager.query(
         `select sum(pg_stat_get_xact_tuples_updated(oid))::int as updated, sum(pg_stat_get_xact_tuples_hot_updated(oid))::int as hot
          from   pg_class

@@ -22,23 +22,43 @@ const NEW = aJob('job', '*/15 * * * * *', { lateAfterMs: 5_000 });
 const RENAMED = aJob('new-name', '*/10 * * * * *', { previously: ['older', 'job'], lateAfterMs: 5_000 });
 
 /** An instance starts, and is taken to live for a minute. */
-const starts = (instanceId: string, jobs: JobDefinition[], aliveMs = 60_000) => stores.schedules.declare(jobs, { instanceId, aliveMs, jobs, handlers: [] });
+const starts = (instanceId: string, jobs: JobDefinition[], aliveMs = 60_000) =>
+  stores.schedules.declare(jobs, { instanceId, aliveMs, jobs, handlers: [] });
 const takeOver = (instanceId: string, job = NEW) => stores.takeOvers.takeOver([job], instanceId);
 
 async function stored(name = 'job') {
-  const [row] = await stores.test.query<{ cron: string; yields_to: string | null; decided_until: Date; effective_from: Date; paused_by: string | null; revision: string }>(
-    'select cron, yields_to, decided_until, effective_from, paused_by, revision from job_schedule where name = $1',
-    [name],
-  );
+  const [row] = await stores.test.query<{
+    cron: string;
+    yields_to: string | null;
+    decided_until: Date;
+    effective_from: Date;
+    paused_by: string | null;
+    revision: string;
+  }>('select cron, yields_to, decided_until, effective_from, paused_by, revision from job_schedule where name = $1', [
+    name,
+  ]);
   return row!;
 }
 
 const decidedSince = (seconds: number, name = 'job') =>
-  stores.test.query('update job_schedule set effective_from = $1, decided_until = $1 where name = $2', [secondsAgo(seconds), name]);
+  stores.test.query('update job_schedule set effective_from = $1, decided_until = $1 where name = $2', [
+    secondsAgo(seconds),
+    name,
+  ]);
 
 describe('an active backfill of a job that is renamed', () => {
   it('goes on under the new name, and back with a rollback; one that is over stays what it was', async () => {
-    const asked = { jobName: 'job', from: secondsAgo(100), to: secondsAgo(50), maxConcurrent: 1, beside: false, replay: false, total: 5, requestedBy: null, reason: null };
+    const asked = {
+      jobName: 'job',
+      from: secondsAgo(100),
+      to: secondsAgo(50),
+      maxConcurrent: 1,
+      beside: false,
+      replay: false,
+      total: 5,
+      requestedBy: null,
+      reason: null,
+    };
     await stores.test.query('delete from job_backfills');
     await starts('old-1', [OLD]);
     const [active, over] = [await stores.backfills.create(asked), await stores.backfills.create(asked)];
@@ -93,7 +113,9 @@ describe('two versions of an expression', () => {
   });
 
   it('one that has it in another zone does not hold it', async () => {
-    await starts('old-1', [aJob('job', OLD.schedule.expression, { schedule: { ...OLD.schedule, timeZone: 'Europe/Berlin' } })]);
+    await starts('old-1', [
+      aJob('job', OLD.schedule.expression, { schedule: { ...OLD.schedule, timeZone: 'Europe/Berlin' } }),
+    ]);
     await stores.test.query(`update job_schedule set time_zone = 'UTC'`);
     await starts('new-1', [NEW]);
     expect(await takeOver('new-1')).toHaveLength(1);
@@ -105,7 +127,8 @@ describe('two versions of an expression', () => {
     await decidedSince(60);
     const verdict = async (job: JobDefinition, seconds: number) => {
       const { expression: cron } = job.schedule;
-      return (await stores.claims.claimDue([aDue('job', secondsAgo(seconds), { cron, overlap: 'allow' })], 'A')).answers[0]!.verdict;
+      return (await stores.claims.claimDue([aDue('job', secondsAgo(seconds), { cron, overlap: 'allow' })], 'A'))
+        .answers[0]!.verdict;
     };
     expect([await verdict(NEW, 20), await verdict(OLD, 21)]).toEqual(['outdated', 'claimed']);
     await stores.instances.leave('old-1');
@@ -122,7 +145,9 @@ describe('two versions of an expression', () => {
     await stores.instances.leave('old-1');
     await starts('new-1', [NEW]);
     await takeOver('new-1');
-    const [row] = await stores.test.query<{ reason: string; status: string; gap_count: number }>('select reason, status, gap_count from job_runs');
+    const [row] = await stores.test.query<{ reason: string; status: string; gap_count: number }>(
+      'select reason, status, gap_count from job_runs',
+    );
     expect(row).toMatchObject({ reason: 'superseded by an edit', status: 'skipped' });
     expect(row!.gap_count).toBeGreaterThanOrEqual(6);
   });
@@ -137,16 +162,21 @@ describe('two versions of an expression', () => {
       await query(`select from job_schedule for no key update`);
       changes = takeOver('new-1');
       await blocked(stores.test, 1);
-      await query(`insert into job_runs (job_name, fire_time, status, trigger, next_attempt_at) values ('job', $1, 'queued', 'catch-up', now())`, [
-        new Date(Math.floor(secondsAgo(20).getTime() / 10_000) * 10_000),
-      ]);
+      await query(
+        `insert into job_runs (job_name, fire_time, status, trigger, next_attempt_at) values ('job', $1, 'queued', 'catch-up', now())`,
+        [new Date(Math.floor(secondsAgo(20).getTime() / 10_000) * 10_000)],
+      );
     });
     expect(await changes).toHaveLength(1);
     const [gap] = await stores.test.query<{ gap_count: number; spanned: number }>(
       `select gap_count, extract(epoch from fire_time - gap_from)::integer / 10 + 1 as spanned from job_runs where status = 'skipped'`,
     );
     expect(gap!.gap_count).toBe(gap!.spanned - 1);
-    expect(await stores.catchUps.decide(OLD, secondsAgo(60).getTime(), (seen) => planCatchUp(OLD.schedule, seen, seen.decided, OLD))).toBe('outdated');
+    expect(
+      await stores.catchUps.decide(OLD, secondsAgo(60).getTime(), (seen) =>
+        planCatchUp(OLD.schedule, seen, seen.decided, OLD),
+      ),
+    ).toBe('outdated');
   });
 
   it('a stored expression that nobody can read is replaced, too', async () => {
@@ -159,7 +189,10 @@ describe('two versions of an expression', () => {
   it('takes over hundreds in one go', async () => {
     const named = (index: number, expression: string) => aJob(`job-${index}`, expression);
     const indexes = Array.from({ length: 450 }, (_, index) => index);
-    await starts('old-1', indexes.map((index) => named(index, '0 3 * * *')));
+    await starts(
+      'old-1',
+      indexes.map((index) => named(index, '0 3 * * *')),
+    );
     await stores.instances.leave('old-1');
     const edited = indexes.map((index) => named(index, '0 4 * * *'));
     await starts('new-1', edited);
@@ -178,17 +211,24 @@ describe('a renamed job', () => {
     await starts('new-1', [RENAMED]);
     expect(await stored('new-name')).toMatchObject({ yields_to: 'job' });
     expect(await takeOver('new-1', RENAMED)).toEqual([]);
-    const early = await stores.claims.claimDue([aDue('new-name', secondsAgo(1), { cron: OLD.schedule.expression })], 'new-1');
+    const early = await stores.claims.claimDue(
+      [aDue('new-name', secondsAgo(1), { cron: OLD.schedule.expression })],
+      'new-1',
+    );
     expect(early.answers).toMatchObject([{ verdict: 'outdated' }]);
     await stores.instances.leave('old-1');
     expect((await takeOver('new-1', RENAMED)).map(({ name, yieldsTo }) => [name, yieldsTo]).sort()).toEqual([
       ['job', 'new-name'],
       ['new-name', null],
     ]);
-    expect(await stored('new-name')).toMatchObject({ decided_until: secondsAgo(40), effective_from: secondsAgo(40), paused_by: 'ops' });
-    expect(await stores.test.query(`select fire_time, status, reason from job_runs where job_name = 'new-name'`)).toEqual([
-      { fire_time: decided!.fire_time, status: 'skipped', reason: 'decided as job' },
-    ]);
+    expect(await stored('new-name')).toMatchObject({
+      decided_until: secondsAgo(40),
+      effective_from: secondsAgo(40),
+      paused_by: 'ops',
+    });
+    expect(
+      await stores.test.query(`select fire_time, status, reason from job_runs where job_name = 'new-name'`),
+    ).toEqual([{ fire_time: decided!.fire_time, status: 'skipped', reason: 'decided as job' }]);
   });
 
   it('that was disabled is disabled since then: what came due meanwhile is not missed', async () => {
@@ -224,7 +264,9 @@ describe('a renamed job', () => {
     await starts('new-1', [both]);
     await takeOver('new-1', both);
     expect((await stored('new-name')).decided_until.getTime()).toBeGreaterThanOrEqual(secondsAgo(0).getTime());
-    expect(await stores.test.query('select job_name, reason from job_runs')).toEqual([{ job_name: 'job', reason: 'superseded by an edit' }]);
+    expect(await stores.test.query('select job_name, reason from job_runs')).toEqual([
+      { job_name: 'job', reason: 'superseded by an edit' },
+    ]);
   });
 
   it('may name its former name later: it goes on where that one was, and what it ran since is decided', async () => {
@@ -255,7 +297,9 @@ describe('a renamed job', () => {
     await starts('next', [renamedLongAgo, reused]);
     expect(await stored('job')).toMatchObject({ yields_to: null });
     expect((await stored('job')).decided_until.getTime()).toBeGreaterThanOrEqual(secondsAgo(0).getTime());
-    expect(await stores.takeOvers.takeOver([reused], 'next')).toMatchObject([{ name: 'job', cron: '*/20 * * * * *', yieldsTo: null }]);
+    expect(await stores.takeOvers.takeOver([reused], 'next')).toMatchObject([
+      { name: 'job', cron: '*/20 * * * * *', yieldsTo: null },
+    ]);
     expect(await stores.takeOvers.takeOver([renamedLongAgo, reused], 'next')).toEqual([]);
     expect(await stored('new-name')).toEqual(before);
   });
@@ -274,7 +318,9 @@ describe('jobs that no live instance declares', () => {
     await decidedSince(60);
     await stores.claims.claimDue([aDue('job', secondsAgo(1), { cron: OLD.schedule.expression, leaseMs: 1 })], 'old-1');
     await stores.instances.leave('old-1');
-    expect(await stores.instances.unregistered()).toEqual([{ name: 'job', cron: OLD.schedule.expression, timeZone: 'UTC', handler: null }]);
+    expect(await stores.instances.unregistered()).toEqual([
+      { name: 'job', cron: OLD.schedule.expression, timeZone: 'UTC', handler: null },
+    ]);
     await stores.reaper.orphanRunsOf(['job']);
     expect(await stores.test.query('select status from job_runs')).toEqual([{ status: 'orphaned' }]);
   });

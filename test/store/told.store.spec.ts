@@ -12,7 +12,8 @@ afterAll(() => stores.close());
 beforeEach(() => stores.test.query('delete from job_alerts'));
 
 const AN_HOUR = { againAfterMs: 3_600_000, unlessSince: null };
-const toldAgo = (interval: string) => stores.test.query(`update job_alerts set told_at = now() - $1::interval`, [interval]);
+const toldAgo = (interval: string) =>
+  stores.test.query(`update job_alerts set told_at = now() - $1::interval`, [interval]);
 
 describe('what all replicas find', () => {
   it('is told by one of them', async () => {

@@ -5,7 +5,8 @@ type Query = (...args: unknown[]) => unknown;
 type Callback = (error: unknown, result?: unknown) => void;
 
 /**
- * Looks at something whenever the server has answered a message of the data source, before whoever sent it hears of that: there its
+ * Looks at something whenever the server has answered a message of the data source, before whoever sent it hears of
+ * that: there its
  * process may be frozen, or busy, for as long as it likes.
  * @param look given the message's text
  */
@@ -19,7 +20,12 @@ export function atEachAnswer(dataSource: DataSource, look: (sent: string) => Pro
     client.query = (...args: unknown[]) => {
       const sent = typeof args[0] === 'string' ? args[0] : String((args[0] as { text?: string }).text);
       const callback = args.at(-1);
-      if (typeof callback === 'function') return query(...args.slice(0, -1), (error: unknown, result: unknown) => void look(sent).then(() => (callback as Callback)(error, result), callback as Callback));
+      if (typeof callback === 'function')
+        return query(
+          ...args.slice(0, -1),
+          (error: unknown, result: unknown) =>
+            void look(sent).then(() => (callback as Callback)(error, result), callback as Callback),
+        );
       const answer = query(...args);
       if (!(answer instanceof Promise)) return answer;
       return answer.then(

@@ -1,7 +1,10 @@
 import { PartitionStore } from '../../lib/database/partition.store.js';
 import type { SchedulerDatabase } from '../../lib/database/scheduler-database.js';
 
-/** Lets others do something each time after a store has read and planned, and before it writes: as when its process stood still there. */
+/**
+ * Lets others do something each time after a store has read and planned, and before it writes: as when its process
+ * stood still there.
+ */
 export class ComingBetween extends PartitionStore {
   /** How often something was planned. */
   plans = 0;

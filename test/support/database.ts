@@ -31,7 +31,8 @@ export async function createTestDatabase(server = serverUrl()): Promise<TestData
 
 function serverUrl(): string {
   const url = process.env.TEST_DATABASE_URL;
-  if (!url) throw new Error('TEST_DATABASE_URL is not set: run the tests with `npm test`, whose global setup starts a server.');
+  if (!url)
+    throw new Error('TEST_DATABASE_URL is not set: run the tests with `npm test`, whose global setup starts a server.');
   return url;
 }
 

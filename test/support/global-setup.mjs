@@ -2,7 +2,8 @@ import { startEmbeddedServer } from '../../dist/lib/database/embedded-server.js'
 import { startInstalledServer } from './installed-server.mjs';
 
 /**
- * One server for all test files; its url reaches Jest's workers through the environment they inherit. TEST_POSTGRES is the
+ * One server for all test files; its url reaches Jest's workers through the environment they inherit. TEST_POSTGRES is
+ * the
  * folder with the programs of another than the embedded one.
  */
 export default async function startDatabaseServer() {

@@ -23,7 +23,8 @@ export function installedBinaries() {
 export async function startInstalledServer(binaries, settings) {
   const [initdb, postgres] = ['initdb', 'postgres'].map((program) => join(binaries, program));
   for (const program of [initdb, postgres]) {
-    if (!existsSync(program)) throw new Error(`There is no ${program}: install a server (apt-get install postgresql), or name another folder.`);
+    if (!existsSync(program))
+      throw new Error(`There is no ${program}: install a server (apt-get install postgresql), or name another folder.`);
   }
   const account = serverAccount();
   const temporary = await realpath(tmpdir());
@@ -35,10 +36,32 @@ export async function startInstalledServer(binaries, settings) {
   const passwordFile = join(folder, 'password');
   await writeFile(passwordFile, password, { mode: 0o600 });
   if (account) for (const path of [folder, passwordFile]) await chown(path, account.uid, account.gid);
-  await runToEnd(initdb, [`--pgdata=${data}`, '--username=postgres', `--pwfile=${passwordFile}`, '--auth=scram-sha-256', '--encoding=UTF8', '--locale=C', '--no-sync'], place);
+  await runToEnd(
+    initdb,
+    [
+      `--pgdata=${data}`,
+      '--username=postgres',
+      `--pwfile=${passwordFile}`,
+      '--auth=scram-sha-256',
+      '--encoding=UTF8',
+      '--locale=C',
+      '--no-sync',
+    ],
+    place,
+  );
   const port = await freePort();
-  const all = ['listen_addresses=127.0.0.1', 'unix_socket_directories=', 'fsync=off', 'full_page_writes=off', ...settings];
-  const server = await startServer(postgres, ['-D', data, '-p', String(port), ...all.flatMap((setting) => ['-c', setting])], place);
+  const all = [
+    'listen_addresses=127.0.0.1',
+    'unix_socket_directories=',
+    'fsync=off',
+    'full_page_writes=off',
+    ...settings,
+  ];
+  const server = await startServer(
+    postgres,
+    ['-D', data, '-p', String(port), ...all.flatMap((setting) => ['-c', setting])],
+    place,
+  );
   return { url: `postgres://postgres:${password}@127.0.0.1:${port}/postgres`, stop: () => server.stop() };
 }
 

@@ -46,8 +46,14 @@ export class PgBouncer {
     );
     const account = serverAccount();
     if (account) for (const path of [folder, file]) chownSync(path, account.uid, account.gid);
-    const child = spawn(program()!, ['-q', file], { stdio: ['ignore', 'ignore', 'inherit'], ...(account && { uid: account.uid, gid: account.gid }) });
-    await Promise.race([answers(ownPort), once(child, 'exit').then(() => Promise.reject(new Error('PgBouncer ended.')))]);
+    const child = spawn(program()!, ['-q', file], {
+      stdio: ['ignore', 'ignore', 'inherit'],
+      ...(account && { uid: account.uid, gid: account.gid }),
+    });
+    await Promise.race([
+      answers(ownPort),
+      once(child, 'exit').then(() => Promise.reject(new Error('PgBouncer ended.'))),
+    ]);
     return new PgBouncer(child, folder, `postgres://${username}@127.0.0.1:${ownPort}/${name}`);
   }
 
@@ -62,7 +68,10 @@ export class PgBouncer {
 async function answers(port: number): Promise<void> {
   for (;;) {
     const socket = connect(port, '127.0.0.1');
-    const connected = await Promise.race([once(socket, 'connect').then(() => true), once(socket, 'error').then(() => false)]).catch(() => false);
+    const connected = await Promise.race([
+      once(socket, 'connect').then(() => true),
+      once(socket, 'error').then(() => false),
+    ]).catch(() => false);
     socket.destroy();
     if (connected) return;
     await sleep(50);

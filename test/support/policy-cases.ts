@@ -5,8 +5,18 @@ export interface PolicyCase {
   readonly id: string;
   readonly kind: 'decide' | 'decide-interval' | 'most-recent' | 'missed-list' | 'overlap-buffer' | 'timeline';
   readonly schedule: { readonly expr: string; readonly tz: string };
-  readonly policy: { readonly overlap?: string; readonly catchUp: string; readonly maxLateMs?: number | null; readonly backfillMs?: number };
-  readonly state: { readonly createdAt: string; readonly lastFire: string | null; readonly paused?: boolean; readonly running?: { fireTime: string }[] };
+  readonly policy: {
+    readonly overlap?: string;
+    readonly catchUp: string;
+    readonly maxLateMs?: number | null;
+    readonly backfillMs?: number;
+  };
+  readonly state: {
+    readonly createdAt: string;
+    readonly lastFire: string | null;
+    readonly paused?: boolean;
+    readonly running?: { fireTime: string }[];
+  };
   readonly now: string;
   readonly from: string;
   readonly to: string;
@@ -19,11 +29,16 @@ export interface PolicyCase {
 }
 
 export function policyCases(): PolicyCase[] {
-  const lines = readFileSync(new URL('../cases/policy-cases.jsonl', import.meta.url), 'utf8').trim().split('\n');
+  const lines = readFileSync(new URL('../cases/policy-cases.jsonl', import.meta.url), 'utf8')
+    .trim()
+    .split('\n');
   return lines.map((line) => JSON.parse(line) as PolicyCase);
 }
 
-/** Judged by the claim itself, with a run in the way; the simulated job of the planner's cases has no line and tells nobody to stop. */
+/**
+ * Judged by the claim itself, with a run in the way; the simulated job of the planner's cases has no line and tells
+ * nobody to stop.
+ */
 const NOT_SIMULATED = ['replace', 'queueOne', 'queueAll'];
 
 /** What a case is about that is not offered, by name; null when it is to be passed. */

@@ -16,7 +16,8 @@ export class Receiver {
   private readonly waiting: (() => void)[] = [];
   private readonly server = createServer((request, response) => this.take(request, response));
   /** What is done once a request is in; by default it is answered. */
-  answer: (response: ServerResponse, taken: Taken) => void = (response, { key }) => response.end(JSON.stringify({ id: `ch_${key.slice(0, 8)}` }));
+  answer: (response: ServerResponse, taken: Taken) => void = (response, { key }) =>
+    response.end(JSON.stringify({ id: `ch_${key.slice(0, 8)}` }));
 
   async listen(): Promise<string> {
     await new Promise<void>((resolve) => this.server.listen(0, '127.0.0.1', resolve));
@@ -34,7 +35,10 @@ export class Receiver {
   }
 
   countOf(entity: string): { taken: number; acted: number } {
-    return { taken: this.taken.filter((one) => one.entity === entity).length, acted: [...this.acted.values()].filter((one) => one === entity).length };
+    return {
+      taken: this.taken.filter((one) => one.entity === entity).length,
+      acted: [...this.acted.values()].filter((one) => one === entity).length,
+    };
   }
 
   private take({ headers, url }: IncomingMessage, response: ServerResponse): void {

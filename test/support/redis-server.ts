@@ -15,8 +15,14 @@ export const hasRedisServer = Boolean(process.env['CI']) || spawnSync('redis-ser
 
 export async function startRedisServer(): Promise<RedisServer> {
   const port = await freePort();
-  const server = spawn('redis-server', ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', '/tmp'], { stdio: 'ignore' });
-  const failed = once(server, 'error').then(([error]) => Promise.reject(new Error(`redis-server cannot be started (apt-get install redis-server): ${String(error)}`)));
+  const server = spawn(
+    'redis-server',
+    ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', '/tmp'],
+    { stdio: 'ignore' },
+  );
+  const failed = once(server, 'error').then(([error]) =>
+    Promise.reject(new Error(`redis-server cannot be started (apt-get install redis-server): ${String(error)}`)),
+  );
   await Promise.race([failed, answering(port)]);
   failed.catch(() => undefined);
   return {
@@ -41,7 +47,10 @@ async function freePort(): Promise<number> {
 async function answering(port: number): Promise<void> {
   for (let tries = 0; tries < 200; tries++) {
     const socket = connect(port, '127.0.0.1');
-    const answers = await once(socket, 'connect').then(() => true, () => false);
+    const answers = await once(socket, 'connect').then(
+      () => true,
+      () => false,
+    );
     socket.destroy();
     if (answers) return;
     await pause(50);

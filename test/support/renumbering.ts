@@ -32,7 +32,10 @@ export class Renumbering {
 
   private join(client: Socket): void {
     const server = connect(Number(this.target.port), this.target.hostname);
-    for (const [socket, other] of [[client, server], [server, client]] as const) {
+    for (const [socket, other] of [
+      [client, server],
+      [server, client],
+    ] as const) {
       this.sockets.add(socket);
       socket.on('error', () => undefined);
       socket.on('close', () => (this.sockets.delete(socket), other.destroy()));

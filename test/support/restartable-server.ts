@@ -22,7 +22,18 @@ export class RestartableServer {
     const account = serverAccount();
     if (account) await chown(folder, account.uid, account.gid);
     const { initdb } = await locateBinaries();
-    await runToEnd(initdb, [`--pgdata=${join(folder, 'data')}`, '--username=postgres', '--auth=trust', '--encoding=UTF8', '--locale=C', '--no-sync'], { folder, account });
+    await runToEnd(
+      initdb,
+      [
+        `--pgdata=${join(folder, 'data')}`,
+        '--username=postgres',
+        '--auth=trust',
+        '--encoding=UTF8',
+        '--locale=C',
+        '--no-sync',
+      ],
+      { folder, account },
+    );
     return new RestartableServer(folder, await freePort());
   }
 
@@ -38,7 +49,13 @@ export class RestartableServer {
     await mkdir(folder, { recursive: true });
     if (account) await chown(folder, account.uid, account.gid);
     const all = ['listen_addresses=127.0.0.1', 'unix_socket_directories=', 'fsync=off', ...settings];
-    const args = ['-D', join(this.folder, 'data'), '-p', String(this.port), ...all.flatMap((setting) => ['-c', setting])];
+    const args = [
+      '-D',
+      join(this.folder, 'data'),
+      '-p',
+      String(this.port),
+      ...all.flatMap((setting) => ['-c', setting]),
+    ];
     this.running = await startServer((await locateBinaries()).postgres, args, { folder, account });
   }
 
@@ -47,9 +64,13 @@ export class RestartableServer {
     this.running = null;
   }
 
-  /** From now on the server writes its log only for who waits for that: what is committed otherwise is gone with a crash. */
+  /**
+   * From now on the server writes its log only for who waits for that: what is committed otherwise is gone with a
+   * crash.
+   */
   async holdLogBack(): Promise<void> {
-    for (const { pid, what } of await this.children()) if (/walwriter|background writer|checkpointer/.test(what)) process.kill(pid, 'SIGSTOP');
+    for (const { pid, what } of await this.children())
+      if (/walwriter|background writer|checkpointer/.test(what)) process.kill(pid, 'SIGSTOP');
   }
 
   /** The server is gone from one moment to the next, with all of its processes. */
@@ -66,7 +87,10 @@ export class RestartableServer {
 
   private async children(): Promise<{ pid: number; what: string }[]> {
     const { stdout } = await promisify(execFile)('ps', ['-o', 'pid=,args=', '--ppid', String(await this.pid())]);
-    return stdout.trim().split('\n').map((line) => ({ pid: parseInt(line, 10), what: line }));
+    return stdout
+      .trim()
+      .split('\n')
+      .map((line) => ({ pid: parseInt(line, 10), what: line }));
   }
 
   async remove(): Promise<void> {

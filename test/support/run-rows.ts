@@ -3,7 +3,17 @@ import { FIRST_STATES, RUN_MOVES } from '../../lib/runs/run-states.js';
 import type { TestDatabase } from './database.js';
 
 /** Every status, in the order in which a run comes by them. */
-export const RUN_STATES: readonly RunStatus[] = ['queued', 'running', 'fanned_out', 'done', 'failed', 'orphaned', 'dead', 'skipped', 'cancelled'];
+export const RUN_STATES: readonly RunStatus[] = [
+  'queued',
+  'running',
+  'fanned_out',
+  'done',
+  'failed',
+  'orphaned',
+  'dead',
+  'skipped',
+  'cancelled',
+];
 
 /** What a row of a status must have. */
 export function columnsOf(status: RunStatus): string {
@@ -14,7 +24,12 @@ export function columnsOf(status: RunStatus): string {
 }
 
 /** A row of any status, brought there by moves that are allowed. */
-export async function insertRun(database: TestDatabase, jobName: string, fireTime: Date, status: RunStatus): Promise<void> {
+export async function insertRun(
+  database: TestDatabase,
+  jobName: string,
+  fireTime: Date,
+  status: RunStatus,
+): Promise<void> {
   const [first, ...moves] = pathTo(status);
   await database.query(
     `insert into job_runs (job_name, fire_time, status, trigger, reason, next_attempt_at, claimed_by, attempt, lease_until)
@@ -25,7 +40,11 @@ export async function insertRun(database: TestDatabase, jobName: string, fireTim
             case when $3 = 'running' then now() + interval '1 hour' end`,
     [jobName, fireTime, first],
   );
-  for (const move of moves) await database.query(`update job_runs set ${columnsOf(move)} where job_name = $1 and fire_time = $2`, [jobName, fireTime]);
+  for (const move of moves)
+    await database.query(`update job_runs set ${columnsOf(move)} where job_name = $1 and fire_time = $2`, [
+      jobName,
+      fireTime,
+    ]);
 }
 
 function pathTo(status: RunStatus): RunStatus[] {

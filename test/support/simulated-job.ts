@@ -1,4 +1,10 @@
-import { planCatchUp, planSuperseded, type HeldSpan, type MissedGap, missedUntil } from '../../lib/catch-up/catch-up.js';
+import {
+  planCatchUp,
+  planSuperseded,
+  type HeldSpan,
+  type MissedGap,
+  missedUntil,
+} from '../../lib/catch-up/catch-up.js';
 import type { JobDefinition } from '../../lib/options/job-definition.js';
 import type { Schedule } from '../../lib/cron/schedule.js';
 import type { DecidedSpan } from '../../lib/catch-up/undecided.js';
@@ -12,7 +18,8 @@ interface SimulatedRow extends DecidedSpan {
 }
 
 /**
- * One job in a world without a database: replicas tick and catch up as the services do, each knowing by itself how far it
+ * One job in a world without a database: replicas tick and catch up as the services do, each knowing by itself how far
+ * it
  * has come, and the rows they share decide. The clock is whatever it is told to be. Milliseconds.
  */
 export class SimulatedJob {
@@ -41,7 +48,11 @@ export class SimulatedJob {
   }
 
   edit(schedule: Schedule, at: number): void {
-    const gap = planSuperseded(this.job.schedule, { from: Math.max(this.remembered, ...this.replicas), until: at }, this.decided);
+    const gap = planSuperseded(
+      this.job.schedule,
+      { from: Math.max(this.remembered, ...this.replicas), until: at },
+      this.decided,
+    );
     if (gap) this.write({ ...gap, status: 'skipped' });
     this.job = { ...this.job, schedule };
     this.remembered = at;
@@ -55,7 +66,10 @@ export class SimulatedJob {
   /** The next moment at which a replica would wake up by itself. */
   wakesAt(now: number): number {
     const due = this.replicas.length > 0 ? (this.job.schedule.nextAfter(now) ?? Infinity) : Infinity;
-    return [...this.rows.values()].reduce((next, { status, endsAt }) => (status === 'running' && endsAt! > now ? Math.min(next, endsAt!) : next), due);
+    return [...this.rows.values()].reduce(
+      (next, { status, endsAt }) => (status === 'running' && endsAt! > now ? Math.min(next, endsAt!) : next),
+      due,
+    );
   }
 
   /** A pass of every replica: what was missed is planned, what is live starts, then what is queued. */
@@ -67,7 +81,9 @@ export class SimulatedJob {
 
   starts(): { slot: number; at: number }[] {
     const started = [...this.rows.values()].filter(({ startedAt }) => startedAt !== undefined);
-    return started.map(({ until, startedAt }) => ({ slot: until, at: startedAt! })).sort((a, b) => a.at - b.at || a.slot - b.slot);
+    return started
+      .map(({ until, startedAt }) => ({ slot: until, at: startedAt! }))
+      .sort((a, b) => a.at - b.at || a.slot - b.slot);
   }
 
   /** How many occurrences were not run, for one of these reasons. */
@@ -104,7 +120,9 @@ export class SimulatedJob {
   }
 
   private claimQueued(now: number): void {
-    const queued = [...this.rows.values()].filter(({ status }) => status === 'queued').sort((a, b) => a.until - b.until);
+    const queued = [...this.rows.values()]
+      .filter(({ status }) => status === 'queued')
+      .sort((a, b) => a.until - b.until);
     for (const { until } of queued) if (this.job.overlap === 'allow' || this.busySince === null) this.run(until, now);
   }
 

@@ -51,7 +51,10 @@ export interface Stores {
 /** @param server default: the one of all tests */
 export async function openStores(server?: string): Promise<Stores> {
   const test = await createTestDatabase(server);
-  const options = resolveSchedulerOptions({ connection: test.url, poolSize: 10 }, { env: {}, embeddedInstalled: false });
+  const options = resolveSchedulerOptions(
+    { connection: test.url, poolSize: 10 },
+    { env: {}, embeddedInstalled: false },
+  );
   const database = await SchedulerDatabase.open(options, schedulerMigrationsIn(options.schema));
   const schema = new SchemaStore(database);
   await schema.migrate();
@@ -95,7 +98,10 @@ export function secondsAgo(seconds: number): Date {
   return new Date((LOADED_AT - seconds) * 1000);
 }
 
-/** Claims of jobs that no test has declared: they are in the database, with the schedule that was asked for, and no past. */
+/**
+ * Claims of jobs that no test has declared: they are in the database, with the schedule that was asked for, and no
+ * past.
+ */
 class ClaimStoreForTests extends ClaimStore {
   constructor(
     private readonly own: SchedulerDatabase,

@@ -87,7 +87,10 @@ export class Wire {
     const line: Line = { client, server, greeting: '' };
     client.once('data', (bytes: Buffer) => (line.greeting = bytes.toString('latin1')));
     this.lines.add(line);
-    for (const [from, to] of [[client, server], [server, client]] as const) {
+    for (const [from, to] of [
+      [client, server],
+      [server, client],
+    ] as const) {
       from.on('data', (bytes) => to.write(bytes));
       from.on('error', () => undefined);
       from.on('close', () => {

@@ -25,7 +25,9 @@ interface Running {
   readonly ended: Promise<void>;
 }
 
-/** The heartbeat's thread as the main thread sees it: kept running, spoken to, and never in the way of the process' end. */
+/**
+ * The heartbeat's thread as the main thread sees it: kept running, spoken to, and never in the way of the process' end.
+ */
 export class HeartbeatThread {
   private running: Running | null = null;
   private stopped = false;
@@ -82,7 +84,11 @@ export class HeartbeatThread {
     const { port1, port2 } = new MessageChannel();
     const setup: HeartbeatSetup = { ...this.setup, client: config, port: port2, replaces };
     const worker = this.worker(setup);
-    const running: Running = { worker, port: port1, ended: new Promise((resolve) => worker.once('exit', () => resolve())) };
+    const running: Running = {
+      worker,
+      port: port1,
+      ended: new Promise((resolve) => worker.once('exit', () => resolve())),
+    };
     this.running = running;
     worker.unref();
     worker.on('error', (thrown) => this.listener.failed(this.explained(thrown)));
@@ -93,20 +99,28 @@ export class HeartbeatThread {
   }
 
   /**
-   * What was preloaded into the process (`--require`, `--import`, NODE_OPTIONS) is not for its threads: tracing that opens its port
+   * What was preloaded into the process (`--require`, `--import`, NODE_OPTIONS) is not for its threads: tracing that
+   * opens its port
    * a second time would end this one.
    */
   private worker(setup: HeartbeatSetup): Worker {
     const { NODE_OPTIONS: _, ...env } = process.env;
     try {
-      return new Worker(this.file ?? besideThis(), { workerData: setup, transferList: [setup.port], execArgv: [], env });
+      return new Worker(this.file ?? besideThis(), {
+        workerData: setup,
+        transferList: [setup.port],
+        execArgv: [],
+        env,
+      });
     } catch (thrown) {
       throw this.explained(thrown);
     }
   }
 
   private explained(thrown: unknown): HeartbeatThreadError {
-    return thrown instanceof HeartbeatThreadError ? thrown : new HeartbeatThreadError(this.file ?? besideThis(), thrown);
+    return thrown instanceof HeartbeatThreadError
+      ? thrown
+      : new HeartbeatThreadError(this.file ?? besideThis(), thrown);
   }
 
   /** A thread that ended by itself is started again: the leases it kept may still hold. */
@@ -147,7 +161,10 @@ function besideThis(): URL {
 }
 
 /** @returns why the thread could not connect, or null when it could */
-async function firstConnection({ worker, port, ended }: Running, explained: (thrown: unknown) => Error): Promise<Error | null> {
+async function firstConnection(
+  { worker, port, ended }: Running,
+  explained: (thrown: unknown) => Error,
+): Promise<Error | null> {
   return new Promise((resolve) => {
     port.on('message', (message: FromThread) => {
       if (message.type === 'connected') resolve(null);

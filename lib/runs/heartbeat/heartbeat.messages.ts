@@ -6,7 +6,8 @@ import { describeError, type StoredError } from '../../errors/stored-error.js';
 import type { LeaseToRenew } from '../renew-leases.js';
 
 /**
- * Why other instances need not wait for their next poll. `runs`: something waits that may start now. `jobs`: a schedule or a
+ * Why other instances need not wait for their next poll. `runs`: something waits that may start now. `jobs`: a schedule
+ * or a
  * flag has changed, or there is a backfill. `told`: a handler is to be told to stop.
  */
 export type WakeUp = 'runs' | 'jobs' | 'told';
@@ -28,7 +29,10 @@ export interface HeartbeatSetup {
   readonly watch: MainLoopSetup;
   /** See `LifelineProof`; none without `fastFailover`. */
   readonly lifeline?: SharedArrayBuffer | null;
-  /** It takes the place of a thread that has ended: nobody waits for its connection, and something may have been said meanwhile. */
+  /**
+   * It takes the place of a thread that has ended: nobody waits for its connection, and something may have been said
+   * meanwhile.
+   */
   readonly replaces: boolean;
 }
 

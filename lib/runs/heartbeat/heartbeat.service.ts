@@ -21,7 +21,10 @@ import { Pulse } from './main-loop-watch.js';
 import { TimeLimits } from '../time-limits.js';
 import { WakeUps } from './wake-ups.js';
 
-/** How soon runs are looked at again in any case, in milliseconds: one that was cancelled may be stuck before its next limit. */
+/**
+ * How soon runs are looked at again in any case, in milliseconds: one that was cancelled may be stuck before its next
+ * limit.
+ */
 const LOOK_AGAIN_MS = 5_000;
 
 /** In milliseconds. */
@@ -53,17 +56,22 @@ export class HeartbeatService {
     const watch = { pulse: this.pulse.memory, blockedAfterMs, instanceId, logging };
     const lifeline = options.fastFailover && options.enabled ? runs.lifeline.memory : null;
     if (lifeline) runs.lifeline.require();
-    this.thread = new HeartbeatThread(() => this.settings, { schema: database.tables.schema, watch, lifeline }, {
-      hear: (message) => this.hear(message),
-      failed: (error) => {
-        if (lifeline) runs.lifeline.cutOff();
-        this.failed(describeError(error), databaseTrouble(error));
+    this.thread = new HeartbeatThread(
+      () => this.settings,
+      { schema: database.tables.schema, watch, lifeline },
+      {
+        hear: (message) => this.hear(message),
+        failed: (error) => {
+          if (lifeline) runs.lifeline.cutOff();
+          this.failed(describeError(error), databaseTrouble(error));
+        },
+        ended: () => {
+          this.wakeUps.areHeard = false;
+        },
+        replaced: () => this.watch(this.runs.list()),
       },
-      ended: () => {
-        this.wakeUps.areHeard = false;
-      },
-      replaced: () => this.watch(this.runs.list()),
-    }, options.heartbeatThread);
+      options.heartbeatThread,
+    );
     database.whenReadOnly(() => this.reconnect());
     this.deadlines = new Loop(async () => this.checkDeadlines(), {
       maxSleepMs: LONGEST_TIMER_MS,
@@ -78,7 +86,10 @@ export class HeartbeatService {
   async start(): Promise<void> {
     await this.thread.start().catch((error: unknown) => {
       if (error instanceof HeartbeatThreadError) throw error;
-      throw new DatabaseConnectionError('the scheduler’s settings, for the heartbeat’s own connection', unusable(error, this.settings.functions));
+      throw new DatabaseConnectionError(
+        'the scheduler’s settings, for the heartbeat’s own connection',
+        unusable(error, this.settings.functions),
+      );
     });
     this.pulse.start(this.options.blockedAfterMs);
     this.deadlines.start();
@@ -95,7 +106,8 @@ export class HeartbeatService {
 
   /** The thread is told of all that end in one turn of the event loop at once. */
   forget({ id, owned: { attempt } }: InFlightRun): void {
-    if (this.forgotten.length === 0) setImmediate(() => this.thread.post({ type: 'forget', runs: this.forgotten.splice(0) }));
+    if (this.forgotten.length === 0)
+      setImmediate(() => this.thread.post({ type: 'forget', runs: this.forgotten.splice(0) }));
     this.forgotten.push({ id, attempt });
   }
 
@@ -163,7 +175,9 @@ export class HeartbeatService {
       this.database.leaveConnections();
       this.reconnect();
     }
-    this.renewPassword().catch((refused: unknown) => this.events.emit({ type: 'heartbeat.failed', error: describeError(refused) }));
+    this.renewPassword().catch((refused: unknown) =>
+      this.events.emit({ type: 'heartbeat.failed', error: describeError(refused) }),
+    );
   }
 
   /** While the address still leads to what takes no writes, every loop finds that again and again. */
@@ -205,5 +219,8 @@ function unusable(error: unknown, functions: readonly string[]): Error {
   const { message } = describeError(error);
   if (functions.length === 0) return new Error(message, { cause: error });
   const options = functions.join(', ');
-  return new Error(`${message}. It is made in a thread, where options that are functions can’t be used; left out: ${options}`, { cause: error });
+  return new Error(
+    `${message}. It is made in a thread, where options that are functions can’t be used; left out: ${options}`,
+    { cause: error },
+  );
 }

@@ -60,7 +60,8 @@ function reconnect(): void {
 async function connect(): Promise<void> {
   await Promise.all([keeper.connect(), lifeline?.connect()]).then(
     () => tell({ type: 'connected' }),
-    (error: unknown) => tell({ type: 'refused', error: describeError(error), code: databaseTrouble(error)?.code ?? null }),
+    (error: unknown) =>
+      tell({ type: 'refused', error: describeError(error), code: databaseTrouble(error)?.code ?? null }),
   );
 }
 
@@ -83,9 +84,15 @@ function unblocked(forMs: number): void {
 /** Not through the console: that of a thread waits for the main one. */
 function complain(forMs: number): void {
   const runs = keeper.kept;
-  const kept = runs.length === 0 ? 'it has no run in hand' : `the leases of its runs are kept up to their maxRunTime: ${runs.join(', ')}`;
+  const kept =
+    runs.length === 0
+      ? 'it has no run in hand'
+      : `the leases of its runs are kept up to their maxRunTime: ${runs.join(', ')}`;
   try {
-    writeSync(2, `[DistributedScheduler] The event loop of ${watch.instanceId} has stood still for ${formatDuration(Math.round(forMs))}; ${kept}\n`);
+    writeSync(
+      2,
+      `[DistributedScheduler] The event loop of ${watch.instanceId} has stood still for ${formatDuration(Math.round(forMs))}; ${kept}\n`,
+    );
   } catch {
     // A pipe that is full, or closed: the column says it, too.
   }

@@ -7,7 +7,13 @@ import { retryDelay } from '../../database/retry.js';
 import type { Tables } from '../../database/tables.js';
 import { LONGEST_TIMER_MS } from '../../options/duration.js';
 import { type RenewalAnswer, renewLeases } from '../renew-leases.js';
-import { type AttemptToForget, Failures, type FromThread, type Renewal, type WatchedRun } from './heartbeat.messages.js';
+import {
+  type AttemptToForget,
+  Failures,
+  type FromThread,
+  type Renewal,
+  type WatchedRun,
+} from './heartbeat.messages.js';
 import type { WakeUpEar } from './wake-up-ear.js';
 
 /**
@@ -15,7 +21,13 @@ import type { WakeUpEar } from './wake-up-ear.js';
  * @param forMs how long it has stood still; null when it does not
  * @param patienceMs how long to wait for the answer
  */
-export async function writeBlocked(client: Client, { jobInstances }: Tables, instanceId: string, forMs: number | null, patienceMs: number): Promise<void> {
+export async function writeBlocked(
+  client: Client,
+  { jobInstances }: Tables,
+  instanceId: string,
+  forMs: number | null,
+  patienceMs: number,
+): Promise<void> {
   const text = `
     update ${jobInstances}
     set    blocked_since = clock_timestamp() - $2 * interval '1 millisecond'
@@ -166,7 +178,10 @@ export class LeaseKeeper {
     }
   }
 
-  /** Only for wake-ups: what becomes of it never holds up a lease. @returns milliseconds to the next try, if there has to be one */
+  /**
+   * Only for wake-ups: what becomes of it never holds up a lease. @returns milliseconds to the next try, if there has
+   * to be one
+   */
   private async listenNow(): Promise<number> {
     if (!this.ear || this.ear.knows(this.client)) return LONGEST_TIMER_MS;
     try {
@@ -217,9 +232,14 @@ export class LeaseKeeper {
     return Math.min(LONGEST_TIMER_MS, ...[...this.watched.values()].map(({ renewEveryMs }) => renewEveryMs));
   }
 
-  /** An answer that takes longer than a third of the shortest lease is not waited for: a new connection may be faster. */
+  /**
+   * An answer that takes longer than a third of the shortest lease is not waited for: a new connection may be faster.
+   */
   private patience(): number {
-    return Math.max(LEAST_PATIENCE_MS, Math.min(MOST_PATIENCE_MS, ...[...this.watched.values()].map(({ leaseMs }) => leaseMs)) / 3);
+    return Math.max(
+      LEAST_PATIENCE_MS,
+      Math.min(MOST_PATIENCE_MS, ...[...this.watched.values()].map(({ leaseMs }) => leaseMs)) / 3,
+    );
   }
 
   private async connected(patience: number): Promise<Client> {

@@ -33,10 +33,18 @@ export async function holdLifeline(client: Client, patienceMs: number): Promise<
 }
 
 /**
- * Says which lock this instance holds while it lives; null: none, it is judged by its leases. Where its row is gone nothing is
- * said, which comes to the same. A former session that was given up may still say so, once it gets the row: that comes too late.
+ * Says which lock this instance holds while it lives; null: none, it is judged by its leases. Where its row is gone
+ * nothing is
+ * said, which comes to the same. A former session that was given up may still say so, once it gets the row: that comes
+ * too late.
  */
-export async function announceLifeline(client: Client, { jobInstances }: Tables, instanceId: string, key: string | null, patienceMs: number): Promise<void> {
+export async function announceLifeline(
+  client: Client,
+  { jobInstances }: Tables,
+  instanceId: string,
+  key: string | null,
+  patienceMs: number,
+): Promise<void> {
   const text = `
     update ${jobInstances}
     set    lifeline = $2::bigint
@@ -52,7 +60,10 @@ export async function proveLifeline(client: Client, patienceMs: number): Promise
   await client.query(query);
 }
 
-/** An answer is not waited for longer than this, in milliseconds: with another connection there is still time to prove it. */
+/**
+ * An answer is not waited for longer than this, in milliseconds: with another connection there is still time to prove
+ * it.
+ */
 const PATIENCE_MS = 400;
 /** All instances lose theirs in the same moment. */
 const RECONNECT_WITHIN_MS = 100;
@@ -64,7 +75,8 @@ const ANNOUNCE_EVERY_MS = 60_000;
 const FIRST_PROOF_AFTER_MS = 100;
 
 /**
- * The connection by which others see that this process lives, in the heartbeat's thread: its session holds a lock, and while
+ * The connection by which others see that this process lives, in the heartbeat's thread: its session holds a lock, and
+ * while
  * a run is in flight the thread proves that it still does. It does nothing else, so that nothing holds a proof up; see
  * `GRACE_MS` for what follows from it.
  */

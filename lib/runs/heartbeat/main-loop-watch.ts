@@ -8,7 +8,9 @@ const LONGEST_BEAT_MS = 1_000;
 /** What a resting pulse shows: nobody is to wait for a beat. */
 const AT_REST = 0n;
 
-/** The main thread's event loop, as it shows its life to another thread: the time of its last turn, in shared memory. */
+/**
+ * The main thread's event loop, as it shows its life to another thread: the time of its last turn, in shared memory.
+ */
 export class Pulse {
   readonly memory = new SharedArrayBuffer(BigInt64Array.BYTES_PER_ELEMENT);
   private readonly lastBeat = new BigInt64Array(this.memory);
@@ -18,7 +20,9 @@ export class Pulse {
   start(noticedAfterMs: number): void {
     this.stop();
     this.beat();
-    this.timer = inCleanContext(() => setInterval(() => this.beat(), Math.min(LONGEST_BEAT_MS, Math.ceil(noticedAfterMs / 4))));
+    this.timer = inCleanContext(() =>
+      setInterval(() => this.beat(), Math.min(LONGEST_BEAT_MS, Math.ceil(noticedAfterMs / 4))),
+    );
     this.timer.unref();
   }
 

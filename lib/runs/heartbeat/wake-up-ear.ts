@@ -3,14 +3,17 @@ import { EVERY_WAKE_UP, readWakeUp, type WakeUp } from './heartbeat.messages.js'
 import { monotonicNow } from '../../database/clock.js';
 import { sessionOf } from '../../database/pg-session.js';
 
-/** What is heard goes on after a random time of up to this, in milliseconds: all instances hear it in the same moment. */
+/**
+ * What is heard goes on after a random time of up to this, in milliseconds: all instances hear it in the same moment.
+ */
 const SPREAD_MS = 50;
 
 /** What comes within this time, in milliseconds, is one. */
 const LEAST_APART_MS = 200;
 
 /**
- * Hears what other instances have to say, on a connection that is there anyway. Nothing depends on it: what is not heard is
+ * Hears what other instances have to say, on a connection that is there anyway. Nothing depends on it: what is not
+ * heard is
  * found at the next poll.
  */
 export class WakeUpEar {

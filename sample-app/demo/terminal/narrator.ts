@@ -41,10 +41,16 @@ export class Narrator {
   }
 
   mail({ fireTime, replica, customerId, repeated }: Arrival): void {
-    if (repeated) return this.write(this.colors.yellow(`mail for customer ${customerId} came again from ${replica} under the same Message-ID: dropped`));
+    if (repeated)
+      return this.write(
+        this.colors.yellow(
+          `mail for customer ${customerId} came again from ${replica} under the same Message-ID: dropped`,
+        ),
+      );
     const count = (this.mails.get(fireTime) ?? 0) + 1;
     this.mails.set(fireTime, count);
-    if (count % TELL_EVERY === 0) this.write(`mailed ${count} of ${CUSTOMERS} statements of ${clock(new Date(fireTime))}`, replica);
+    if (count % TELL_EVERY === 0)
+      this.write(`mailed ${count} of ${CUSTOMERS} statements of ${clock(new Date(fireTime))}`, replica);
   }
 
   /** How far the newest mailing is. */
@@ -71,10 +77,15 @@ export class Narrator {
     const count = this.repetitions.get(replica);
     if (!count) return;
     this.repetitions.delete(replica);
-    this.write(this.colors.bold(`${count} ${count === 1 ? 'statement was' : 'statements were'} there already: not repeated`), replica);
+    this.write(
+      this.colors.bold(`${count} ${count === 1 ? 'statement was' : 'statements were'} there already: not repeated`),
+      replica,
+    );
   }
 
   private write(text: string, replica?: string, at = new Date()): void {
-    this.screen.line(`${this.colors.dim(clock(at, true))}  ${replica ? replicaColor(this.colors, replica) : ' '}  ${text}`);
+    this.screen.line(
+      `${this.colors.dim(clock(at, true))}  ${replica ? replicaColor(this.colors, replica) : ' '}  ${text}`,
+    );
   }
 }

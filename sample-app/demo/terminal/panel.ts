@@ -7,7 +7,14 @@ import { CUSTOMERS } from '../seed.js';
 import type { Narrator } from './narrator.js';
 import { bar, clock, replicaColor, type Colors } from './style.js';
 
-const SIGNS: Record<ReplicaState, string> = { starting: '○', running: '●', frozen: '❄', killed: '✖', stopping: '○', ended: '✖' };
+const SIGNS: Record<ReplicaState, string> = {
+  starting: '○',
+  running: '●',
+  frozen: '❄',
+  killed: '✖',
+  stopping: '○',
+  ended: '✖',
+};
 
 /** What is shown below the lines, and changes. */
 export interface PanelFacts {
@@ -19,14 +26,19 @@ export interface PanelFacts {
   readonly seconds: number;
 }
 
-export function drawPanel({ fleet, leases, mailServer, narrator, nameOf, seconds }: PanelFacts, colors: Colors): string[] {
+export function drawPanel(
+  { fleet, leases, mailServer, narrator, nameOf, seconds }: PanelFacts,
+  colors: Colors,
+): string[] {
   const replicas = fleet.list().flatMap(({ name, state, pid }) => {
     const head = `  ${replicaColor(colors, name)} ${paintState(colors, state)(`${SIGNS[state]} ${state.padEnd(9)}`)} ${colors.dim(String(pid).padEnd(8))}`;
     const held = leases.filter(({ claimedBy }) => nameOf(claimedBy) === name);
     return [head + held.map((lease) => drawLease(lease, colors)).join('  ')];
   });
   const mailing = narrator.newestMailing;
-  const progress = mailing ? `  statements of ${clock(mailing.fireTime)} ${colors.cyan(bar(mailing.count / CUSTOMERS, 24))} ${mailing.count}/${CUSTOMERS}` : '  no statements yet';
+  const progress = mailing
+    ? `  statements of ${clock(mailing.fireTime)} ${colors.cyan(bar(mailing.count / CUSTOMERS, 24))} ${mailing.count}/${CUSTOMERS}`
+    : '  no statements yet';
   const counts = [
     `mails ${mailServer.kept.length}`,
     `in doubt ${narrator.doubts}`,

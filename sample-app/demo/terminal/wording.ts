@@ -3,7 +3,11 @@ import { BALANCES } from '../jobs.js';
 import { clock, type Colors } from './style.js';
 
 /** What of a replica's events is told, and in which words; null: nothing. */
-export function wordingOf(event: SchedulerEvent, colors: Colors, nameOf: (instanceId: string) => string): string | null {
+export function wordingOf(
+  event: SchedulerEvent,
+  colors: Colors,
+  nameOf: (instanceId: string) => string,
+): string | null {
   const run = 'jobName' in event && 'fireTime' in event ? `${event.jobName} of ${clock(event.fireTime)}` : '';
   switch (event.type) {
     case 'run.claimed':
@@ -14,17 +18,25 @@ export function wordingOf(event: SchedulerEvent, colors: Colors, nameOf: (instan
       return event.jobName === BALANCES ? colors.dim(text) : colors.green(text);
     }
     case 'run.failed':
-      return colors.yellow(`failed: ${run}, attempt ${event.attempt}: ${event.error.message}; again in ${seconds(event.retryInMs)}`);
+      return colors.yellow(
+        `failed: ${run}, attempt ${event.attempt}: ${event.error.message}; again in ${seconds(event.retryInMs)}`,
+      );
     case 'run.dead':
       return colors.red(`dead: ${run} after attempt ${event.attempt}: ${event.error.message}`);
     case 'run.orphaned':
-      return colors.bold(`take-over: the lease of ${nameOf(event.claimedBy)} on ${run} ran out ${seconds(event.overdueMs)} ago`);
+      return colors.bold(
+        `take-over: the lease of ${nameOf(event.claimedBy)} on ${run} ran out ${seconds(event.overdueMs)} ago`,
+      );
     case 'run.skipped':
       return colors.yellow(`skipped: ${run}, ${event.reason}`);
     case 'run.missed':
-      return colors.yellow(`missed: ${event.jobName} from ${clock(event.from)} to ${clock(event.until)}; ${event.recorded} recorded, ${event.queued.length} to be run`);
+      return colors.yellow(
+        `missed: ${event.jobName} from ${clock(event.from)} to ${clock(event.until)}; ${event.recorded} recorded, ${event.queued.length} to be run`,
+      );
     case 'effect.inDoubt':
-      return colors.yellow(`in doubt: the mail for customer ${event.entity} of attempt ${event.attempt} may have gone out; parked for a person, and on with the others`);
+      return colors.yellow(
+        `in doubt: the mail for customer ${event.entity} of attempt ${event.attempt} may have gone out; parked for a person, and on with the others`,
+      );
     case 'lease.lost':
       return colors.red(`lost its lease on ${run}, attempt ${event.attempt}: the handler is told to stop`);
     case 'run.refused':

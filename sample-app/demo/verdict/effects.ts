@@ -33,7 +33,12 @@ interface Written {
   readonly at: Date;
 }
 
-export async function countEffects(database: Database, server: MailServer, { from, to }: Window, runs: readonly RunRow[]): Promise<Effects> {
+export async function countEffects(
+  database: Database,
+  server: MailServer,
+  { from, to }: Window,
+  runs: readonly RunRow[],
+): Promise<Effects> {
   const { dataSource, schema } = database;
   const statements: Written[] = await dataSource.query(
     `select customer_id as customer, fire_time as "fireTime", attempt, issued_at as at from ${schema}.statements where fire_time > $1 and fire_time <= $2`,
@@ -54,11 +59,18 @@ export async function countEffects(database: Database, server: MailServer, { fro
     return run ? startsOf(run).filter((start) => start.attempt > attempt) : [];
   };
   return {
-    statements: count(expected, statements.map(({ customer, fireTime }) => key(customer, fireTime.toISOString()))),
-    mails: count(expected, server.kept.filter((mail) => inWindow(mail.fireTime)).map((mail) => key(mail.customerId, mail.fireTime))),
+    statements: count(
+      expected,
+      statements.map(({ customer, fireTime }) => key(customer, fireTime.toISOString())),
+    ),
+    mails: count(
+      expected,
+      server.kept.filter((mail) => inWindow(mail.fireTime)).map((mail) => key(mail.customerId, mail.fireTime)),
+    ),
     resent: server.dropped.filter((mail) => inWindow(mail.fireTime)).length,
     prevented: receipts.filter((receipt) => receipt.effect !== 'mail' && laterStarts(receipt).length > 0).length,
-    late: [...statements, ...receipts].filter((one) => laterStarts(one).some(({ startedAt }) => startedAt < one.at)).length,
+    late: [...statements, ...receipts].filter((one) => laterStarts(one).some(({ startedAt }) => startedAt < one.at))
+      .length,
   };
 }
 

@@ -25,7 +25,14 @@ export interface Findings {
 }
 
 export function judge({ jobs, effects, peculiar, strikes, takeOvers, doubts, unexpectedEnds }: Findings): Guarantee[] {
-  return [...occurrences(jobs), takenOver(strikes, takeOvers), ...once(effects), inDoubt(strikes, doubts), ...peculiarities(peculiar), alive(unexpectedEnds)];
+  return [
+    ...occurrences(jobs),
+    takenOver(strikes, takeOvers),
+    ...once(effects),
+    inDoubt(strikes, doubts),
+    ...peculiarities(peculiar),
+    alive(unexpectedEnds),
+  ];
 }
 
 function occurrences(jobs: readonly JobCount[]): Guarantee[] {
@@ -36,7 +43,11 @@ function occurrences(jobs: readonly JobCount[]): Guarantee[] {
       held: jobs.every((job) => job.due > 0) && sum('undecided') === 0 && sum('madeUp') === 0,
       evidence: `${sum('due')} due, ${sum('undecided')} without a row, ${sum('madeUp')} rows for nothing due`,
     },
-    { claim: 'None started before its time', held: sum('early') === 0, evidence: `${sum('early')} of ${sum('attempts')} attempts` },
+    {
+      claim: 'None started before its time',
+      held: sum('early') === 0,
+      evidence: `${sum('early')} of ${sum('attempts')} attempts`,
+    },
     {
       claim: 'Whatever was started came to its end',
       held: sum('unfinished') === 0 && sum('dead') === 0,
@@ -48,21 +59,37 @@ function occurrences(jobs: readonly JobCount[]): Guarantee[] {
 function takenOver(strikes: readonly Strike[], takeOvers: readonly (TakeOver | null)[]): Guarantee {
   const told = strikes.map(({ kind, replica }, index) => {
     const found = takeOvers[index];
-    return found ? `${kind} ${replica} by ${found.by} after ${found.seconds.toFixed(1)} s` : `nobody took over from ${kind} ${replica}`;
+    return found
+      ? `${kind} ${replica} by ${found.by} after ${found.seconds.toFixed(1)} s`
+      : `nobody took over from ${kind} ${replica}`;
   });
   const kinds = new Set(strikes.map(({ kind }) => kind));
   return {
     claim: `Killed and frozen replicas were replaced within ${TAKE_OVER_WITHIN_S} s`,
-    held: kinds.size === 2 && takeOvers.every((found) => found !== null && found !== undefined && found.seconds <= TAKE_OVER_WITHIN_S),
+    held:
+      kinds.size === 2 &&
+      takeOvers.every((found) => found !== null && found !== undefined && found.seconds <= TAKE_OVER_WITHIN_S),
     evidence: told.join(', ') || 'none was struck',
   };
 }
 
 function once({ statements, mails, resent, prevented, late }: Effects): Guarantee[] {
   return [
-    { claim: 'The frozen replica changed nothing once it was replaced', held: late === 0, evidence: `${late} late writes` },
-    { claim: 'Each statement was written exactly once', held: isExact(statements), evidence: `${told(statements)}, ${prevented} found there by a later attempt` },
-    { claim: 'Each mail arrived, and none was sent twice', held: isExact(mails) && resent === 0, evidence: `${told(mails)}, ${resent} came again` },
+    {
+      claim: 'The frozen replica changed nothing once it was replaced',
+      held: late === 0,
+      evidence: `${late} late writes`,
+    },
+    {
+      claim: 'Each statement was written exactly once',
+      held: isExact(statements),
+      evidence: `${told(statements)}, ${prevented} found there by a later attempt`,
+    },
+    {
+      claim: 'Each mail arrived, and none was sent twice',
+      held: isExact(mails) && resent === 0,
+      evidence: `${told(mails)}, ${resent} came again`,
+    },
   ];
 }
 
@@ -70,10 +97,16 @@ function once({ statements, mails, resent, prevented, late }: Effects): Guarante
 function inDoubt(strikes: readonly Strike[], doubts: readonly Doubt[]): Guarantee {
   const killed = strikes.find(({ kind }) => kind === 'killed');
   const cutOff = doubts.filter(({ fireTime }) => fireTime.toISOString() === killed?.fireTime);
-  const each = doubts.map(({ customer, taken, decided }) => `customer ${customer}: ${taken ? 'it had been taken' : 'it had not'}, decided as ${decided ?? 'nothing'}`);
+  const each = doubts.map(
+    ({ customer, taken, decided }) =>
+      `customer ${customer}: ${taken ? 'it had been taken' : 'it had not'}, decided as ${decided ?? 'nothing'}`,
+  );
   return {
     claim: 'The mail that the kill cut off waited in doubt for a person, and nobody sent it again',
-    held: cutOff.length === 1 && cutOff[0]!.taken && doubts.every(({ decided, taken }) => decided === 'done' || (decided !== null && !taken)),
+    held:
+      cutOff.length === 1 &&
+      cutOff[0]!.taken &&
+      doubts.every(({ decided, taken }) => decided === 'done' || (decided !== null && !taken)),
     evidence: `${doubts.length} in doubt${each.length > 0 ? `; ${each.join('; ')}` : ''}`,
   };
 }
@@ -90,7 +123,11 @@ function peculiarities({ report, bank, cache }: Peculiar): Guarantee[] {
   return [
     {
       claim: `The report blocked the event loop for longer than its lease (${LEASE_MS / 1_000} s) and kept its run`,
-      held: report.done > 0 && report.keptItsRun === report.done && report.rows === report.done && (report.shortestBlockMs ?? 0) > LEASE_MS,
+      held:
+        report.done > 0 &&
+        report.keptItsRun === report.done &&
+        report.rows === report.done &&
+        (report.shortestBlockMs ?? 0) > LEASE_MS,
       evidence: `${report.keptItsRun} of ${report.done} in one attempt, ${((report.shortestBlockMs ?? 0) / 1_000).toFixed(1)} s`,
     },
     {

@@ -6,13 +6,22 @@ import type { Window } from './window.js';
 
 /** How the jobs that show one thing each did. */
 export interface Peculiar {
-  readonly report: { readonly done: number; readonly keptItsRun: number; readonly rows: number; readonly shortestBlockMs: number | null };
+  readonly report: {
+    readonly done: number;
+    readonly keptItsRun: number;
+    readonly rows: number;
+    readonly shortestBlockMs: number | null;
+  };
   readonly bank: { readonly done: number; readonly atThirdAttempt: number; readonly rows: number };
   /** Refreshes that were missed; `caughtUp`: and run later all the same. */
   readonly cache: { readonly skippedRows: number; readonly caughtUp: number };
 }
 
-export async function lookAtPeculiarJobs({ dataSource, schema }: Database, { from, to }: Window, runs: readonly RunRow[]): Promise<Peculiar> {
+export async function lookAtPeculiarJobs(
+  { dataSource, schema }: Database,
+  { from, to }: Window,
+  runs: readonly RunRow[],
+): Promise<Peculiar> {
   const done = (job: string) => runs.filter((run) => run.job === job && run.status === 'done');
   const cache = runs.filter(({ job }) => job === BALANCES);
   const [reports] = (await dataSource.query(
@@ -26,13 +35,17 @@ export async function lookAtPeculiarJobs({ dataSource, schema }: Database, { fro
   return {
     report: {
       done: done(REPORT).length,
-      keptItsRun: done(REPORT).filter(({ attempt, startedAt, finishedAt }) => attempt === 1 && Number(finishedAt) - Number(startedAt) > LEASE_MS).length,
+      keptItsRun: done(REPORT).filter(
+        ({ attempt, startedAt, finishedAt }) => attempt === 1 && Number(finishedAt) - Number(startedAt) > LEASE_MS,
+      ).length,
       rows: reports.rows,
       shortestBlockMs: reports.shortest,
     },
     bank: {
       done: done(BANK).length,
-      atThirdAttempt: done(BANK).filter(({ earlier }) => earlier.filter(({ status }) => status === 'failed').length >= 2).length,
+      atThirdAttempt: done(BANK).filter(
+        ({ earlier }) => earlier.filter(({ status }) => status === 'failed').length >= 2,
+      ).length,
       rows: imports.rows,
     },
     cache: {

@@ -26,10 +26,18 @@ export interface JobCount {
 }
 
 /** Compares what the expressions say with what the table says. */
-export function countOccurrences(expected: readonly ExpectedJob[], window: Window, runs: readonly RunRow[]): JobCount[] {
+export function countOccurrences(
+  expected: readonly ExpectedJob[],
+  window: Window,
+  runs: readonly RunRow[],
+): JobCount[] {
   return expected.map(({ job, cron }) => {
     const due = fireTimesBetween(cron, { timeZone: 'UTC', ...window });
-    return countJob(job, due, runs.filter((run) => run.job === job));
+    return countJob(
+      job,
+      due,
+      runs.filter((run) => run.job === job),
+    );
   });
 }
 

@@ -39,6 +39,8 @@ export function isOpen({ status }: RunRow): boolean {
 export function startsOf({ earlier, startedAt, attempt, claimedBy }: RunRow) {
   const last = { attempt, claimedBy, startedAt };
   return [...earlier, last].flatMap((one) =>
-    one.startedAt === null ? [] : [{ attempt: one.attempt, claimedBy: one.claimedBy!, startedAt: new Date(one.startedAt) }],
+    one.startedAt === null
+      ? []
+      : [{ attempt: one.attempt, claimedBy: one.claimedBy!, startedAt: new Date(one.startedAt) }],
   );
 }

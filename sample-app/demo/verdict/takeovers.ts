@@ -19,7 +19,11 @@ export interface TakeOver {
 }
 
 /** The take-over after each strike, null where there was none. */
-export function findTakeOvers(strikes: readonly Strike[], runs: readonly RunRow[], nameOf: (instanceId: string) => string): (TakeOver | null)[] {
+export function findTakeOvers(
+  strikes: readonly Strike[],
+  runs: readonly RunRow[],
+  nameOf: (instanceId: string) => string,
+): (TakeOver | null)[] {
   return strikes.map((strike) => {
     const run = runs.find(({ job, fireTime }) => job === MAILING && fireTime.toISOString() === strike.fireTime);
     const next = run && startsOf(run).find(({ startedAt }) => startedAt > strike.at);

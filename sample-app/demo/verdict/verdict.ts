@@ -37,7 +37,16 @@ export interface Evidence {
 }
 
 /** Reads everything from the database and the mail server; what replicas told counts for nothing here. */
-export async function reachVerdict({ database, mailServer, expected, window, strikes, doubts, unexpectedEnds, nameOf }: Evidence): Promise<Verdict> {
+export async function reachVerdict({
+  database,
+  mailServer,
+  expected,
+  window,
+  strikes,
+  doubts,
+  unexpectedEnds,
+  nameOf,
+}: Evidence): Promise<Verdict> {
   const runs = await readRuns(database, window);
   const jobs = countOccurrences(expected, window, runs);
   const effects = await countEffects(database, mailServer, window, runs);

@@ -10,7 +10,14 @@ import { Invoice } from '../invoices/invoice.entity.js';
 export class BalanceCacheJob {
   constructor(private readonly dataSource: DataSource) {}
 
-  @DistributedCron(CRONS.balances, { name: 'balance-cache', owner: 'customers', missed: 'skip', lateAfter: '2s', maxAttempts: 5, backoff: '500ms' })
+  @DistributedCron(CRONS.balances, {
+    name: 'balance-cache',
+    owner: 'customers',
+    missed: 'skip',
+    lateAfter: '2s',
+    maxAttempts: 5,
+    backoff: '500ms',
+  })
   async refresh(): Promise<void> {
     const balances = this.dataSource.getMetadata(CustomerBalance).tablePath;
     const invoices = this.dataSource.getMetadata(Invoice).tablePath;

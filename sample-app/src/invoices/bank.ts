@@ -7,6 +7,6 @@ export class Bank {
   async paymentsOf(day: Date, attempt: number): Promise<{ payments: number }> {
     await sleep(150);
     if (attempt <= 2) throw new Error('The bank answered 503 Service Unavailable');
-    return { payments: 1 + (day.getTime() / 1_000) % 7 };
+    return { payments: 1 + ((day.getTime() / 1_000) % 7) };
   }
 }

@@ -10,7 +10,14 @@ export class Mailer implements OnApplicationShutdown {
   private readonly transport;
 
   constructor(@Inject(SETTINGS) private readonly settings: Settings) {
-    this.transport = createTransport({ host: '127.0.0.1', port: settings.smtpPort, secure: false, ignoreTLS: true, pool: true, maxConnections: 1 });
+    this.transport = createTransport({
+      host: '127.0.0.1',
+      port: settings.smtpPort,
+      secure: false,
+      ignoreTLS: true,
+      pool: true,
+      maxConnections: 1,
+    });
   }
 
   /**

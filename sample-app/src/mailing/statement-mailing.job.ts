@@ -23,7 +23,14 @@ export class StatementMailingJob {
     private readonly mailer: Mailer,
   ) {}
 
-  @DistributedCron(CRONS.statements, { name: 'customer-statements', owner: 'billing', overlap: 'forbid', missed: 'once', maxAttempts: 5, backoff: '1s' })
+  @DistributedCron(CRONS.statements, {
+    name: 'customer-statements',
+    owner: 'billing',
+    overlap: 'forbid',
+    missed: 'once',
+    maxAttempts: 5,
+    backoff: '1s',
+  })
   async mail(run: CronRun): Promise<void> {
     for (const customer of await this.customers.find({ order: { id: 'ASC' } })) {
       run.signal.throwIfAborted();
@@ -34,7 +41,9 @@ export class StatementMailingJob {
   /** First the database, exactly once; then the mail: one that was cut off waits for a person, and nobody gets two. */
   private async mailOne(run: CronRun, customer: Customer): Promise<void> {
     try {
-      const statement = await this.receipts.once(customer.id, (manager) => this.statements.issue(manager, run, customer));
+      const statement = await this.receipts.once(customer.id, (manager) =>
+        this.statements.issue(manager, run, customer),
+      );
       await this.receipts.onceExternal(customer.id, (key) => this.mailer.send(run, customer, statement.result!, key), {
         effect: 'mail',
         inDoubt: 'park',

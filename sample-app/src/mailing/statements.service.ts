@@ -22,7 +22,15 @@ export class Statements {
 
 function letter({ name }: Customer, open: readonly Invoice[], balanceCents: string): string {
   const lines = open.map(({ number, dueOn, amountCents }) => `${number}  due ${dueOn}  ${euros(amountCents)}`);
-  return [`Dear ${name},`, '', 'these invoices are open:', '', ...lines, '', `Together: ${euros(Number(balanceCents))}`].join('\n');
+  return [
+    `Dear ${name},`,
+    '',
+    'these invoices are open:',
+    '',
+    ...lines,
+    '',
+    `Together: ${euros(Number(balanceCents))}`,
+  ].join('\n');
 }
 
 function euros(cents: number): string {

@@ -19,10 +19,20 @@ export class ReceivablesReportJob {
   async report(run: CronRun): Promise<void> {
     const open = await this.invoices.findBy({ paidAt: IsNull() });
     const startedAt = performance.now();
-    const expectedCents = String(forecastCents(open.map(({ amountCents }) => amountCents), LEASE_MS * 1.5));
+    const expectedCents = String(
+      forecastCents(
+        open.map(({ amountCents }) => amountCents),
+        LEASE_MS * 1.5,
+      ),
+    );
     const blockedMs = Math.round(performance.now() - startedAt);
     await this.receipts.once('report', async (manager) => {
-      await manager.insert(ReceivablesReport, { fireTime: run.fireTime, attempt: run.attempt, blockedMs, expectedCents });
+      await manager.insert(ReceivablesReport, {
+        fireTime: run.fireTime,
+        attempt: run.attempt,
+        blockedMs,
+        expectedCents,
+      });
     });
   }
 }

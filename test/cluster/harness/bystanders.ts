@@ -35,7 +35,9 @@ export class Bystanders {
    * @param jobs what it has beside the others
    */
   async standBy(jobs: readonly ReplicaJob[]): Promise<void> {
-    this.next = await this.cluster.fork('newcomer', { ...this.newcomer, jobs: [...this.newcomer.jobs, ...jobs], standsBy: true }).standingBy();
+    this.next = await this.cluster
+      .fork('newcomer', { ...this.newcomer, jobs: [...this.newcomer.jobs, ...jobs], standsBy: true })
+      .standingBy();
   }
 
   /**
@@ -55,8 +57,12 @@ export class Bystanders {
         const behind = await this.behind(since, decided);
         const ready = newcomer.heard('scheduler.started').length > 0;
         if (ready && behind.length === 0) return;
-        if (!newcomer.isAlive) throw new Error(`A replica could not start while a process was frozen: ${newcomer.said}`);
-        if (performance.now() > end) throw new Error(`While a process was frozen ${[...behind.map((job) => `${job} was not decided`), ...(ready ? [] : ['no replica could start'])].join(', ')}.`);
+        if (!newcomer.isAlive)
+          throw new Error(`A replica could not start while a process was frozen: ${newcomer.said}`);
+        if (performance.now() > end)
+          throw new Error(
+            `While a process was frozen ${[...behind.map((job) => `${job} was not decided`), ...(ready ? [] : ['no replica could start'])].join(', ')}.`,
+          );
         await pause(LOOK_EVERY_MS);
       }
     } finally {
@@ -78,7 +84,9 @@ export class Bystanders {
       [frozen],
     );
     if (wait && wait.waitedMs > MOST_WAIT_MS) {
-      throw new Error(`A session has waited for a frozen process for ${Math.round(wait.waitedMs)} ms: ${brief(wait.waiting)}\nWhat the frozen one did last: ${brief(wait.holding)}`);
+      throw new Error(
+        `A session has waited for a frozen process for ${Math.round(wait.waitedMs)} ms: ${brief(wait.waiting)}\nWhat the frozen one did last: ${brief(wait.holding)}`,
+      );
     }
   }
 

@@ -60,7 +60,12 @@ export class Cluster {
   }
 
   fork(name: string, { jobs, scheduler, env, url = this.database.url, ...rest }: ReplicaPlan): Replica {
-    const options = { ...SCHEDULER, schema: this.schema, ...scheduler, defaults: { ...SCHEDULER.defaults, ...scheduler?.defaults } };
+    const options = {
+      ...SCHEDULER,
+      schema: this.schema,
+      ...scheduler,
+      defaults: { ...SCHEDULER.defaults, ...scheduler?.defaults },
+    };
     const replica = Replica.fork({ name, url, jobs, scheduler: options, ...rest }, env);
     this.replicas.push(replica);
     return replica;
@@ -68,7 +73,9 @@ export class Cluster {
 
   /** Waits until a handler of any replica stands at the gate. */
   async anyAtGate(gate: string, which: Which = {}): Promise<{ replica: Replica; at: Attempt }> {
-    const waiting = this.replicas.filter(({ isAlive }) => isAlive).map(async (replica) => ({ replica, at: await replica.atGate(gate, which) }));
+    const waiting = this.replicas
+      .filter(({ isAlive }) => isAlive)
+      .map(async (replica) => ({ replica, at: await replica.atGate(gate, which) }));
     return Promise.any(waiting).catch((none: AggregateError) => {
       throw new Error(none.errors.map(String).join('\n\n'));
     });

@@ -15,7 +15,8 @@ export async function eventually<Found>(
   for (;;) {
     const found = await look();
     if (found !== undefined && found !== null && found !== false) return found;
-    if (performance.now() > end) throw new Error(`Waited ${withinMs} ms for ${what}. Seen last: ${JSON.stringify(await seen?.())}`);
+    if (performance.now() > end)
+      throw new Error(`Waited ${withinMs} ms for ${what}. Seen last: ${JSON.stringify(await seen?.())}`);
     await pause(LOOK_EVERY_MS);
   }
 }

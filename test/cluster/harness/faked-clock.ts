@@ -1,4 +1,13 @@
-import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from '@jest/globals';
@@ -9,8 +18,12 @@ const SHARED_MEMORY = '/dev/shm';
 
 /** Where Debian's package and its own Makefile put it. */
 function libraryPath(): string | undefined {
-  const multiarch = existsSync('/usr/lib') ? readdirSync('/usr/lib').map((folder) => `/usr/lib/${folder}/faketime`) : [];
-  return [...multiarch, '/usr/lib/faketime', '/usr/local/lib/faketime'].map((folder) => join(folder, 'libfaketime.so.1')).find(existsSync);
+  const multiarch = existsSync('/usr/lib')
+    ? readdirSync('/usr/lib').map((folder) => `/usr/lib/${folder}/faketime`)
+    : [];
+  return [...multiarch, '/usr/lib/faketime', '/usr/local/lib/faketime']
+    .map((folder) => join(folder, 'libfaketime.so.1'))
+    .find(existsSync);
 }
 
 /** Tests with really wrong clocks: skipped, saying so, where the library is missing; in CI that fails. */
@@ -44,7 +57,10 @@ export class FakedClock {
     };
   }
 
-  /** Steps it, in whole seconds, to so much before or after the time of the tests, which is faked itself under scripts/calendar.mjs. */
+  /**
+   * Steps it, in whole seconds, to so much before or after the time of the tests, which is faked itself under
+   * scripts/calendar.mjs.
+   */
   set(offsetMs: number): void {
     const { FAKETIME_TIMESTAMP_FILE: ofTests } = process.env;
     const seconds = Math.round(offsetMs / 1_000) + (ofTests ? Number(readFileSync(ofTests, 'utf8')) : 0);
@@ -75,7 +91,10 @@ export class FakedClock {
   }
 }
 
-/** A process that is killed leaves its part of the library's shared memory, which would trouble a later one with the same id. */
+/**
+ * A process that is killed leaves its part of the library's shared memory, which would trouble a later one with the
+ * same id.
+ */
 function removeLeftovers(): void {
   const left = existsSync(SHARED_MEMORY) ? readdirSync(SHARED_MEMORY) : [];
   for (const name of left) {

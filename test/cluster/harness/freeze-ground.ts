@@ -41,7 +41,10 @@ export class FreezeGround {
   ) {}
 
   /** @param worker what it runs beside the others */
-  static async make({ worker: own = [], ...plan }: { worker?: readonly ReplicaJob[] } & Omit<ReplicaPlan, 'jobs'> = {}): Promise<FreezeGround> {
+  static async make({
+    worker: own = [],
+    ...plan
+  }: { worker?: readonly ReplicaJob[] } & Omit<ReplicaPlan, 'jobs'> = {}): Promise<FreezeGround> {
     const cluster = await Cluster.create();
     const others = OTHERS.map((name): ReplicaJob => ({ name, cron: EVERY_SECOND, overlap: 'forbid', steps: [] }));
     const worker = await cluster.start('worker', { ...plan, jobs: [...others, ...own], scheduler: SCHEDULER });
@@ -64,7 +67,8 @@ export class FreezeGround {
   }
 
   /**
-   * Stops a walker at each message of what it does, and then another one, or the same once more, at the message at which it held most.
+   * Stops a walker at each message of what it does, and then another one, or the same once more, at the message at
+   * which it held most.
    * @param ready gets a walker ready; what it does then is returned
    * @param last what becomes of a walker
    * @param newcomer what a replica has that starts meanwhile, beside the others
@@ -72,8 +76,18 @@ export class FreezeGround {
    */
   async freeze(
     title: string,
-    ready: (pass: 'at each message' | 'at one message') => Promise<{ walker: Walker; act: () => Promise<unknown>; decided?: string }>,
-    { last, newcomer = [], allowed = () => false }: { last: (walker: Walker) => Promise<unknown>; newcomer?: readonly ReplicaJob[]; allowed?: (held: string) => boolean },
+    ready: (
+      pass: 'at each message' | 'at one message',
+    ) => Promise<{ walker: Walker; act: () => Promise<unknown>; decided?: string }>,
+    {
+      last,
+      newcomer = [],
+      allowed = () => false,
+    }: {
+      last: (walker: Walker) => Promise<unknown>;
+      newcomer?: readonly ReplicaJob[];
+      allowed?: (held: string) => boolean;
+    },
   ): Promise<Outcome> {
     const first = await ready('at each message');
     const looks = await first.walker.walk.lookAtEach(first.act);
@@ -84,7 +98,9 @@ export class FreezeGround {
     await this.bystanders.standBy(newcomer);
     const again = await ready('at one message');
     const { wire, walk } = again.walker;
-    const others = await walk.standAt(meant(worstOf(looks)), again.act, () => this.bystanders.goOn(wire.pids, again.decided));
+    const others = await walk.standAt(meant(worstOf(looks)), again.act, () =>
+      this.bystanders.goOn(wire.pids, again.decided),
+    );
     await last(again.walker);
     report(title, looks, others);
     return { held: heldIn(looks, allowed), others };
@@ -96,7 +112,10 @@ export class FreezeGround {
   }
 }
 
-/** By what it says, but for its values: its number is another one whenever a loop has sent one more. Where nothing was held, any will do. */
+/**
+ * By what it says, but for its values: its number is another one whenever a loop has sent one more. Where nothing was
+ * held, any will do.
+ */
 function meant(worst: Look): (send: Send) => boolean {
   return worst.locks === 0 ? () => true : ({ text }) => withoutValues(text) === withoutValues(worst.text);
 }
@@ -121,6 +140,15 @@ function report(what: string, looks: readonly Look[], others: string): void {
   const file = process.env['FREEZE_REPORT'];
   if (!file) return;
   const holding = looks.filter(({ held }) => held.length > 0).length;
-  const lines = looks.map(({ message, text, held }) => `    ${message}. ${text.slice(0, 70)} -> ${held.join('; ') || '-'}`);
-  appendFileSync(file, [`${what}: ${looks.length} messages, held at ${holding}; others: ${others.replaceAll('\n', ' / ')}`, ...lines, ''].join('\n'));
+  const lines = looks.map(
+    ({ message, text, held }) => `    ${message}. ${text.slice(0, 70)} -> ${held.join('; ') || '-'}`,
+  );
+  appendFileSync(
+    file,
+    [
+      `${what}: ${looks.length} messages, held at ${holding}; others: ${others.replaceAll('\n', ' / ')}`,
+      ...lines,
+      '',
+    ].join('\n'),
+  );
 }

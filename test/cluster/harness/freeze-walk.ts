@@ -27,7 +27,8 @@ const LOOK_AGAIN_MS = 10;
 const OF_A_QUEUE = ['nestjs-distributed-cron pages%', '%bullmq%'];
 
 /**
- * Freezes a process at each message it sends, whatever it sends: before the server has got it, and again before the process
+ * Freezes a process at each message it sends, whatever it sends: before the server has got it, and again before the
+ * process
  * gets the answer.
  */
 export class FreezeWalk {
@@ -51,7 +52,12 @@ export class FreezeWalk {
       const after = await this.look();
       const held = wordings(after);
       // What was held after the message before this one is told of that one.
-      looks.push({ message, text: send.text, held: [...wordings(before).filter((text) => !last.includes(text)), ...held], locks: countLocks(after) });
+      looks.push({
+        message,
+        text: send.text,
+        held: [...wordings(before).filter((text) => !last.includes(text)), ...held],
+        locks: countLocks(after),
+      });
       last = held;
     });
     return looks;
@@ -61,7 +67,11 @@ export class FreezeWalk {
    * Stops at one message alone, the first that is meant, for as long as others need to go on.
    * @returns 'went on', or why they did not
    */
-  async standAt(isMeant: (send: Send) => boolean, work: () => Promise<unknown>, others: () => Promise<void>): Promise<string> {
+  async standAt(
+    isMeant: (send: Send) => boolean,
+    work: () => Promise<unknown>,
+    others: () => Promise<void>,
+  ): Promise<string> {
     const seen: string[] = [];
     let outcome: string | null = null;
     const met = async (send: Send) => {
@@ -71,15 +81,21 @@ export class FreezeWalk {
         (error: Error) => error.message,
       );
     };
-    await this.during(work, met, (send) => outcome === null && (seen.push(send.text), isMeant(send))).catch((error: unknown) => {
-      // What it was stopped in may fail for that.
-      if (outcome === null) throw error;
-    });
+    await this.during(work, met, (send) => outcome === null && (seen.push(send.text), isMeant(send))).catch(
+      (error: unknown) => {
+        // What it was stopped in may fail for that.
+        if (outcome === null) throw error;
+      },
+    );
     if (outcome === null) throw new Error(`The message that was meant was not among these:\n${seen.join('\n')}`);
     return outcome;
   }
 
-  private async during(work: () => Promise<unknown>, met: (send: Send) => Promise<void>, isStop: (send: Send) => boolean = () => true): Promise<void> {
+  private async during(
+    work: () => Promise<unknown>,
+    met: (send: Send) => Promise<void>,
+    isStop: (send: Send) => boolean = () => true,
+  ): Promise<void> {
     let failure: unknown = null;
     let stop: Promise<void> | null = null;
     this.wire.watch(async (send) => {
@@ -108,7 +124,10 @@ export class FreezeWalk {
   }
 
   private async waitsForLock(pid: number): Promise<boolean> {
-    const waiting = await this.database.query(`select from pg_stat_activity where pid = $1 and state = 'active' and wait_event_type = 'Lock'`, [pid]);
+    const waiting = await this.database.query(
+      `select from pg_stat_activity where pid = $1 and state = 'active' and wait_event_type = 'Lock'`,
+      [pid],
+    );
     return waiting.length > 0;
   }
 
@@ -129,7 +148,8 @@ export class FreezeWalk {
          and    a.application_name not like all ($2::text[])`,
         [this.wire.pids, OF_A_QUEUE],
       );
-      if (!sessions.some(({ state, waits }) => state === 'active' && waits !== 'Lock')) return sessions.filter(({ state }) => state !== 'active');
+      if (!sessions.some(({ state, waits }) => state === 'active' && waits !== 'Lock'))
+        return sessions.filter(({ state }) => state !== 'active');
       await pause(LOOK_AGAIN_MS);
     }
   }

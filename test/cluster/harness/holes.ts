@@ -6,10 +6,12 @@ import type { TestDatabase } from '../../support/database.js';
  * one of its own nor one of a gap.
  */
 export async function holesOf(database: TestDatabase, jobName: string): Promise<{ checked: number; holes: string[] }> {
-  const [schedule] = await database.query<{ cron: string; time_zone: string; effective_from: Date; decided_until: Date }>(
-    'select cron, time_zone, effective_from, decided_until from job_schedule where name = $1',
-    [jobName],
-  );
+  const [schedule] = await database.query<{
+    cron: string;
+    time_zone: string;
+    effective_from: Date;
+    decided_until: Date;
+  }>('select cron, time_zone, effective_from, decided_until from job_schedule where name = $1', [jobName]);
   const { cron, time_zone: timeZone, effective_from: from, decided_until: to } = schedule!;
   const rows = await database.query<{ first: Date; last: Date }>(
     'select coalesce(gap_from, fire_time) as first, fire_time as last from job_runs where job_name = $1',

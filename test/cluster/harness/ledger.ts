@@ -101,7 +101,9 @@ export class Ledger {
 
   /** How often two sessions of this database have waited for each other. */
   async deadlocks(): Promise<number> {
-    const [row] = await this.database.query<{ deadlocks: string }>('select deadlocks from pg_stat_database where datname = current_database()');
+    const [row] = await this.database.query<{ deadlocks: string }>(
+      'select deadlocks from pg_stat_database where datname = current_database()',
+    );
     return Number(row!.deadlocks);
   }
 }

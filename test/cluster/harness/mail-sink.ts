@@ -48,5 +48,11 @@ export class MailSink {
 function readMail(message: string): Mail {
   const head = message.slice(0, message.indexOf('\r\n\r\n')).replaceAll(/\r\n[ \t]+/g, ' ');
   const header = (name: string) => new RegExp(`^${name}: *(.*)$`, 'im').exec(head)?.[1]?.trim() ?? '';
-  return { messageId: header('Message-ID'), jobName: header('X-Job'), fireTime: header('X-Fire-Time'), entity: header('X-Entity'), replica: header('X-Replica') };
+  return {
+    messageId: header('Message-ID'),
+    jobName: header('X-Job'),
+    fireTime: header('X-Fire-Time'),
+    entity: header('X-Entity'),
+    replica: header('X-Replica'),
+  };
 }

@@ -9,7 +9,10 @@ import { Reports } from './reports.js';
 
 const PROGRAM = fileURLToPath(new URL('../replica/dist/main.js', import.meta.url));
 
-/** Bounds are for a machine with much else to do: they end a test that hangs, and measure nothing. A boot took 40 s on one. */
+/**
+ * Bounds are for a machine with much else to do: they end a test that hangs, and measure nothing. A boot took 40 s on
+ * one.
+ */
 const PATIENCE_MS = 90_000;
 
 /** So is that of a test or hook that names none: it has room for some of those waits. */
@@ -82,13 +85,21 @@ export class Replica {
   }
 
   async ready(): Promise<this> {
-    await this.reports.waitFor('the application to be up', (report) => (report.kind === 'ready' ? report : undefined), PATIENCE_MS);
+    await this.reports.waitFor(
+      'the application to be up',
+      (report) => (report.kind === 'ready' ? report : undefined),
+      PATIENCE_MS,
+    );
     return this;
   }
 
   /** Waits until it has loaded everything, see `standsBy`. */
   async standingBy(): Promise<this> {
-    await this.reports.waitFor('the process to stand by', (report) => (report.kind === 'standing by' ? report : undefined), PATIENCE_MS);
+    await this.reports.waitFor(
+      'the process to stand by',
+      (report) => (report.kind === 'standing by' ? report : undefined),
+      PATIENCE_MS,
+    );
     return this;
   }
 
@@ -109,7 +120,11 @@ export class Replica {
 
   /** Waits for an event, also one that was before. */
   event<Type extends SchedulerFact['type']>(type: Type, which: Which = {}): Promise<EventOf<Type>> {
-    return this.reports.waitFor(`${type} ${JSON.stringify(which)}`, (report) => eventOf(report, type, which), PATIENCE_MS);
+    return this.reports.waitFor(
+      `${type} ${JSON.stringify(which)}`,
+      (report) => eventOf(report, type, which),
+      PATIENCE_MS,
+    );
   }
 
   /** Waits for a handler to stand at a gate. */
@@ -124,7 +139,11 @@ export class Replica {
 
   /** Waits for the process to stop or end itself, see `freezeTogether` and `Strike`. */
   async freezing(withinMs = PATIENCE_MS): Promise<void> {
-    await this.reports.waitFor('the process to freeze', (report) => (report.kind === 'freezing' ? report : undefined), withinMs);
+    await this.reports.waitFor(
+      'the process to freeze',
+      (report) => (report.kind === 'freezing' ? report : undefined),
+      withinMs,
+    );
   }
 
   /** Lets the handler of one attempt pass, after some more steps. */
@@ -178,7 +197,11 @@ function environment(): NodeJS.ProcessEnv {
   return env;
 }
 
-function eventOf<Type extends SchedulerFact['type']>(report: Report, type: Type, which: Which): EventOf<Type> | undefined {
+function eventOf<Type extends SchedulerFact['type']>(
+  report: Report,
+  type: Type,
+  which: Which,
+): EventOf<Type> | undefined {
   if (report.kind !== 'event' || report.event.type !== type || !matches(report.event as Which, which)) return undefined;
   return report.event as EventOf<Type>;
 }

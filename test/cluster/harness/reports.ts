@@ -33,7 +33,9 @@ export class Reports {
         act();
       };
       const fail = (why: string) =>
-        settle(() => reject(new Error(`${this.replica}: waited for ${what}; ${why}. Heard last:\n${this.lastHeard()}`)));
+        settle(() =>
+          reject(new Error(`${this.replica}: waited for ${what}; ${why}. Heard last:\n${this.lastHeard()}`)),
+        );
       const look = () => {
         const [found] = this.all(pick);
         if (found !== undefined) settle(() => resolve(found));
@@ -51,6 +53,11 @@ export class Reports {
   }
 
   private lastHeard(): string {
-    return this.heard.slice(-15).map((report) => JSON.stringify(report).slice(0, 300)).join('\n') || 'nothing';
+    return (
+      this.heard
+        .slice(-15)
+        .map((report) => JSON.stringify(report).slice(0, 300))
+        .join('\n') || 'nothing'
+    );
   }
 }

@@ -18,7 +18,10 @@ export const NOTHING_WRONG: Wrongs = { lost: [], twice: [], early: [] };
 
 /** Judges every second from the job's registration to a fire time, by the database's rows and clock alone. */
 export async function judgeSeconds({ database, ledger }: Cluster, jobName: string, until: Date): Promise<Wrongs> {
-  const [job] = await database.query<{ from: Date }>('select effective_from as "from" from job_schedule where name = $1', [jobName]);
+  const [job] = await database.query<{ from: Date }>(
+    'select effective_from as "from" from job_schedule where name = $1',
+    [jobName],
+  );
   const runs = await ledger.runs(jobName);
   const effects = countBy((await ledger.effects(jobName)).map(({ fireTime }) => fireTime.getTime()));
   const decided = countBy(runs.flatMap(covered));
@@ -26,7 +29,11 @@ export async function judgeSeconds({ database, ledger }: Cluster, jobName: strin
   return {
     lost: iso(all.filter((second) => !decided.has(second))),
     twice: iso([...decided, ...effects].filter(([, count]) => count > 1).map(([second]) => second)),
-    early: iso(runs.filter(({ startedAt, fireTime }) => startedAt !== null && startedAt < fireTime).map(({ fireTime }) => fireTime.getTime())),
+    early: iso(
+      runs
+        .filter(({ startedAt, fireTime }) => startedAt !== null && startedAt < fireTime)
+        .map(({ fireTime }) => fireTime.getTime()),
+    ),
   };
 }
 

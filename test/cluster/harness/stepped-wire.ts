@@ -63,7 +63,8 @@ class Line {
 
   private fromClient(bytes: Buffer): void {
     if (this.greeting) {
-      // The first message has no type. What is no start of a session (a cancel request) is all that its connection carries.
+      // The first message has no type. What is no start of a session (a cancel request) is all that its connection
+      // carries.
       this.greeting = Buffer.concat([this.greeting, bytes]);
       if (this.greeting.length < 8 || this.greeting.length < this.greeting.readInt32BE(0)) return;
       if (this.greeting.readInt16BE(4) === PROTOCOL_3) this.greeting = null;
@@ -135,7 +136,9 @@ export class SteppedWire {
     return [...this.lines].map(({ pid }) => pid).filter((pid) => pid !== 0);
   }
 
-  /** From now on each message is met, one after the other over all connections; null: they pass, also those that wait. */
+  /**
+   * From now on each message is met, one after the other over all connections; null: they pass, also those that wait.
+   */
   watch(meet: ((send: Send) => Promise<void>) | null): void {
     this.meet = meet;
   }
@@ -153,7 +156,10 @@ export class SteppedWire {
     const server = connect(Number(this.target.port), this.target.hostname);
     const line = new Line(client, server, (send) => this.arrive(send));
     this.lines.add(line);
-    for (const [from, to] of [[client, server], [server, client]] as const) {
+    for (const [from, to] of [
+      [client, server],
+      [server, client],
+    ] as const) {
       from.on('error', () => undefined);
       from.on('close', () => {
         to.destroy();

@@ -11,7 +11,8 @@ const pid = process.pid;
 type At = NonNullable<ReplicaSettings['strike']>['at'][string];
 
 /**
- * Stops or ends the process at the moment at which a run of each job stands at the boundary that its test has named. One
+ * Stops or ends the process at the moment at which a run of each job stands at the boundary that its test has named.
+ * One
  * signal so cuts many runs, each of them exactly there.
  */
 @Injectable()
@@ -77,7 +78,8 @@ export class Boundaries {
   private async strike(): Promise<void> {
     await this.parent.tell({ kind: 'freezing' });
     process.kill(pid, this.settings.strike!.signal);
-    // Thawed: they all go on in the same turn of the event loop, before any timer can tell them that their leases are over.
+    // Thawed: they all go on in the same turn of the event loop, before any timer can tell them that their leases are
+    // over.
     this.standing.splice(0).forEach((goOn) => goOn());
   }
 }
@@ -109,7 +111,11 @@ interface Around {
   readonly after?: (result: any, ...given: any[]) => Promise<void> | undefined;
 }
 
-function around(target: Record<string, (...given: any[]) => Promise<any>>, method: string, { before, after }: Around): void {
+function around(
+  target: Record<string, (...given: any[]) => Promise<any>>,
+  method: string,
+  { before, after }: Around,
+): void {
   const own = target[method]!.bind(target);
   target[method] = async (...given) => {
     await before?.(...given);
@@ -121,7 +127,10 @@ function around(target: Record<string, (...given: any[]) => Promise<any>>, metho
 
 /** Puts gates around the ends of pages, as they are written. */
 export async function watchPageEnds(app: INestApplicationContext): Promise<void> {
-  const ends: Readonly<Record<string, 'before' | 'after'>> = Object.assign({}, ...app.get<ReplicaSettings>(SETTINGS).jobs.map(({ pageEnds }) => pageEnds));
+  const ends: Readonly<Record<string, 'before' | 'after'>> = Object.assign(
+    {},
+    ...app.get<ReplicaSettings>(SETTINGS).jobs.map(({ pageEnds }) => pageEnds),
+  );
   if (Object.keys(ends).length === 0) return;
   const parent = app.get(Parent);
   const gate = async (when: 'before' | 'after', page: Attempt & { readonly page: string }) => {

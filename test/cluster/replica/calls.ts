@@ -23,9 +23,13 @@ export class Calls {
   }
 
   private find(service: string): Record<string, unknown> {
-    const found = [...this.modules.values()].flatMap(({ providers }) => [...providers.values()]).find(({ name, instance }) => name === service && instance);
+    const found = [...this.modules.values()]
+      .flatMap(({ providers }) => [...providers.values()])
+      .find(({ name, instance }) => name === service && instance);
     if (!found) throw new Error(`There is no service ${service}.`);
     const instance = found.instance as Record<string, unknown>;
-    return new Proxy(instance, { get: (target, name: string) => (target[name] as (...args: unknown[]) => unknown).bind(target) });
+    return new Proxy(instance, {
+      get: (target, name: string) => (target[name] as (...args: unknown[]) => unknown).bind(target),
+    });
   }
 }

@@ -1,5 +1,12 @@
 import { Injectable, type Type } from '@nestjs/common';
-import { DistributedCron, DistributedCronHandler, DistributedCronPage, FanOutService, type CronRun, type Page } from 'nestjs-distributed-cron';
+import {
+  DistributedCron,
+  DistributedCronHandler,
+  DistributedCronPage,
+  FanOutService,
+  type CronRun,
+  type Page,
+} from 'nestjs-distributed-cron';
 import type { ReplicaJob } from './settings.js';
 import { Steps } from './steps.js';
 
@@ -24,7 +31,11 @@ export function jobProvider({ cron, steps: own, pages, pageEnds: _, ...options }
     await this['steps'].take(pages[id] ?? [], run);
   };
   Object.defineProperty(Job.prototype, 'page', { value: page, configurable: true, writable: true });
-  DistributedCronPage(options.name, { concurrency: Object.keys(pages).length })(Job.prototype, 'page', Object.getOwnPropertyDescriptor(Job.prototype, 'page')!);
+  DistributedCronPage(options.name, { concurrency: Object.keys(pages).length })(
+    Job.prototype,
+    'page',
+    Object.getOwnPropertyDescriptor(Job.prototype, 'page')!,
+  );
   return Job;
 }
 

@@ -15,10 +15,19 @@ export class Mails implements OnApplicationShutdown {
     private readonly receipts: ReceiptService,
     private readonly boundaries: Boundaries,
   ) {
-    this.transport = createTransport({ host: '127.0.0.1', port: settings.smtpPort, secure: false, ignoreTLS: true, pool: true, maxConnections: 4 });
+    this.transport = createTransport({
+      host: '127.0.0.1',
+      port: settings.smtpPort,
+      secure: false,
+      ignoreTLS: true,
+      pool: true,
+      maxConnections: 4,
+    });
   }
 
-  /** Sent under the key of the occurrence: what is cut off between the sending and the answer's receipt is sent again. */
+  /**
+   * Sent under the key of the occurrence: what is cut off between the sending and the answer's receipt is sent again.
+   */
   async send(run: CronRun, entity: string): Promise<void> {
     const call = async (key: string) => {
       await this.boundaries.reach('before the mail', run, entity);
@@ -34,7 +43,12 @@ export class Mails implements OnApplicationShutdown {
       to: `${entity}@customers.example`,
       messageId: `<${key}@cluster.example>`,
       text: 'Your statement',
-      headers: { 'X-Job': run.jobName, 'X-Fire-Time': run.fireTime.toISOString(), 'X-Entity': entity, 'X-Replica': this.settings.name },
+      headers: {
+        'X-Job': run.jobName,
+        'X-Fire-Time': run.fireTime.toISOString(),
+        'X-Entity': entity,
+        'X-Replica': this.settings.name,
+      },
     });
   }
 

@@ -8,7 +8,11 @@ export class Parent {
   private readonly openings = new Map<string, (steps: readonly Step[]) => void>();
 
   constructor() {
-    process.on('message', (opening: Opening | { call: unknown }) => void ('gate' in opening && this.openings.get(key(opening.gate, opening))?.(opening.steps)));
+    process.on(
+      'message',
+      (opening: Opening | { call: unknown }) =>
+        void ('gate' in opening && this.openings.get(key(opening.gate, opening))?.(opening.steps)),
+    );
   }
 
   /** Resolves when the report is on its way, so that a process that stops next has told. */
@@ -18,7 +22,9 @@ export class Parent {
 
   /** @returns what the test wants done before the handler goes on */
   async passGate(gate: string, { jobName, fireTime, attempt }: Attempt): Promise<readonly Step[]> {
-    const opened = new Promise<readonly Step[]>((resolve) => this.openings.set(key(gate, { jobName, fireTime, attempt }), resolve));
+    const opened = new Promise<readonly Step[]>((resolve) =>
+      this.openings.set(key(gate, { jobName, fireTime, attempt }), resolve),
+    );
     await this.tell({ kind: 'gate', gate, jobName, fireTime, attempt });
     return opened;
   }

@@ -21,7 +21,9 @@ export class ReplicaModule {
       module: ReplicaModule,
       imports: [
         DistributedSchedulerModule.forRoot({ ...settings.scheduler, connection: { url: settings.url } }),
-        ...(settings.jobs.some(({ pages }) => pages) ? [DistributedCronBullMqModule.forRoot({ redeliverAfter: '5s' })] : []),
+        ...(settings.jobs.some(({ pages }) => pages)
+          ? [DistributedCronBullMqModule.forRoot({ redeliverAfter: '5s' })]
+          : []),
       ],
       providers: [
         { provide: SETTINGS, useValue: settings },

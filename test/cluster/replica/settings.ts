@@ -63,17 +63,27 @@ export type Step =
   /** The steps inside happen in the receipt's transaction; one effect for the entity when there are none. */
   | { readonly receipt: string; readonly inside?: readonly Step[] }
   /**
-   * A request to `to` under the effect's idempotency key, through `onceExternal`; the steps `before` and `after` it happen
+   * A request to `to` under the effect's idempotency key, through `onceExternal`; the steps `before` and `after` it
+   * happen
    * inside the call.
    */
-  | { readonly call: string; readonly to: string; readonly inDoubt: 'park' | 'resend'; readonly before?: readonly Step[]; readonly after?: readonly Step[] }
+  | {
+      readonly call: string;
+      readonly to: string;
+      readonly inDoubt: 'park' | 'resend';
+      readonly before?: readonly Step[];
+      readonly after?: readonly Step[];
+    }
   /** A mail to the entity, outside the database. */
   | { readonly mail: string }
   /** An effect and the checkpoint that says so in one transaction, without a receipt. */
   | { readonly page: string }
   /** An effect and the run’s completion in one transaction. */
   | { readonly finish: string }
-  /** A receipt and an effect for each of so many entities, 100 to a transaction; those from `gateFrom` on stand at the gate "bulk" first. */
+  /**
+   * A receipt and an effect for each of so many entities, 100 to a transaction; those from `gateFrom` on stand at the
+   * gate "bulk" first.
+   */
   | { readonly bulk: number; readonly gateFrom?: number }
   /** A receipt and an effect in a transaction of the application's own pool. */
   | { readonly receiptInOwn: string }

@@ -49,10 +49,17 @@ export class Steps {
     else if (!run.signal.aborted) await once(run.signal, 'abort');
   }
 
-  private async call({ call, to, inDoubt, before = [], after = [] }: Extract<Step, { readonly call: string }>, run: CronRun): Promise<void> {
+  private async call(
+    { call, to, inDoubt, before = [], after = [] }: Extract<Step, { readonly call: string }>,
+    run: CronRun,
+  ): Promise<void> {
     const post = async (key: string, signal: AbortSignal) => {
       await this.take(before, run);
-      const response = await fetch(`${to}/${run.jobName}/${call}`, { method: 'POST', headers: { 'Idempotency-Key': key }, signal });
+      const response = await fetch(`${to}/${run.jobName}/${call}`, {
+        method: 'POST',
+        headers: { 'Idempotency-Key': key },
+        signal,
+      });
       const answer: unknown = await response.json();
       await this.take(after, run);
       return answer;

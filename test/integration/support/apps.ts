@@ -14,13 +14,25 @@ import type { TestDatabase } from '../../support/database.js';
 const apps: TestingModule[] = [];
 
 /** An application with the scheduler on the test's database, started; `closeApps()` ends it. */
-export async function startApp(database: TestDatabase, metadata: ModuleMetadata, options: DistributedSchedulerOptions = {}): Promise<TestingModule> {
-  const scheduler = DistributedSchedulerModule.forRoot({ connection: database.url, migrate: true, logging: false, ...options });
+export async function startApp(
+  database: TestDatabase,
+  metadata: ModuleMetadata,
+  options: DistributedSchedulerOptions = {},
+): Promise<TestingModule> {
+  const scheduler = DistributedSchedulerModule.forRoot({
+    connection: database.url,
+    migrate: true,
+    logging: false,
+    ...options,
+  });
   return startModules({ ...metadata, imports: [scheduler, ...(metadata.imports ?? [])] });
 }
 
 /** An application of just these modules, started. */
-export async function startModules(metadata: ModuleMetadata, beforeInit: (app: TestingModule) => void = () => {}): Promise<TestingModule> {
+export async function startModules(
+  metadata: ModuleMetadata,
+  beforeInit: (app: TestingModule) => void = () => {},
+): Promise<TestingModule> {
   const app = await Test.createTestingModule(metadata).compile();
   apps.push(app);
   beforeInit(app);

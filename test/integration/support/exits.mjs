@@ -1,4 +1,5 @@
-// A process that starts an application as a user would, and says what happened as a line of JSON. Nothing ends it but itself.
+// A process that starts an application as a user would, and says what happened as a line of JSON. Nothing ends it but
+// itself.
 import { readdirSync } from 'node:fs';
 import 'reflect-metadata';
 import { Module } from '@nestjs/common';
@@ -15,7 +16,10 @@ class Jobs {
 decorate('* * * * * *', { name: 'each-second' });
 
 const scheduler = (options) => DistributedSchedulerModule.forRoot({ migrate: true, logging: false, ...options });
-const broken = (hook) => ({ provide: 'broken', useValue: { [hook]: () => Promise.reject(new Error(`${hook} failed`)) } });
+const broken = (hook) => ({
+  provide: 'broken',
+  useValue: { [hook]: () => Promise.reject(new Error(`${hook} failed`)) },
+});
 const unreachable = 'postgres://app:secret@127.0.0.1:1/app';
 
 const STORIES = {
@@ -27,7 +31,9 @@ const STORIES = {
   unreachable: { options: { connection: unreachable } },
   'no password': { options: { connection: withoutPassword() } },
   'second scheduler': { imports: () => [scheduler()] },
-  'failing provider': { providers: [{ provide: 'broken', useFactory: () => Promise.reject(new Error('factory failed')) }] },
+  'failing provider': {
+    providers: [{ provide: 'broken', useFactory: () => Promise.reject(new Error('factory failed')) }],
+  },
   'failing onModuleInit': { providers: [broken('onModuleInit')] },
   'failing onApplicationBootstrap': { providers: [broken('onApplicationBootstrap')] },
 };

@@ -15,7 +15,11 @@ export interface InRun {
 }
 
 /** Does the work as the handler of one occurrence. @returns its result; throws what it throws */
-export async function inRun<Result>(database: TestDatabase, work: (here: InRun) => Promise<Result>, options: DistributedSchedulerOptions = {}): Promise<Result> {
+export async function inRun<Result>(
+  database: TestDatabase,
+  work: (here: InRun) => Promise<Result>,
+  options: DistributedSchedulerOptions = {},
+): Promise<Result> {
   const name = `job ${(jobs += 1)}`;
   let working: Promise<{ result: Result } | { thrown: unknown }> | undefined;
   @Injectable()
@@ -24,7 +28,10 @@ export async function inRun<Result>(database: TestDatabase, work: (here: InRun) 
 
     @DistributedCron('* * * * * *', { name, overlap: 'allow' })
     async run(run: CronRun) {
-      working = work({ receipts: this.receipts, run, app }).then((result) => ({ result }), (thrown: unknown) => ({ thrown }));
+      working = work({ receipts: this.receipts, run, app }).then(
+        (result) => ({ result }),
+        (thrown: unknown) => ({ thrown }),
+      );
       await working;
     }
   }
