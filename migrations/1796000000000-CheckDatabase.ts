@@ -57,8 +57,7 @@ interface Foreign {
 
 /**
  * What keeps the library's tables from being in this database and schema: a server that is too old, or tables of
- * somebody else
- * that have their names. Null where nothing does.
+ * somebody else that have their names. Null where nothing does.
  */
 export async function problemWithDatabase(query: Query, schema: string): Promise<string | null> {
   const [server] = (await query(

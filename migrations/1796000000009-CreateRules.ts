@@ -2,10 +2,9 @@ import { migration } from './frozen.js';
 
 /**
  * Creates the rules that several transitions ask, each once. Those without a table are expressions, which PostgreSQL
- * puts in the
- * place of their call: an index of a status still serves them. The number at the end of a name is the version of the
- * protocol: a
- * later release adds functions with the next one beside these, so that replicas of both releases run side by side.
+ * puts in the place of their call: an index of a status still serves them. The number at the end of a name is the
+ * version of the protocol: a later release adds functions with the next one beside these, so that replicas of both
+ * releases run side by side.
  */
 export const createRules = migration('CreateRules1796000000009', {
   up: [
@@ -27,8 +26,7 @@ export const createRules = migration('CreateRules1796000000009', {
     end $$`,
 
     // The key that every open receipt of one attempt, of a run or of a page, holds (shared) until its transaction ends.
-    // It tells
-    // whose transaction has to be ended when the attempt is taken over.
+    // It tells whose transaction has to be ended when the attempt is taken over.
     `create or replace function @schema.receipt_lock_1(job text, fire_time timestamptz, attempt integer, page text) returns bigint
     language sql stable as $$
       select hashtextextended(

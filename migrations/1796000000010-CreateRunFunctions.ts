@@ -59,8 +59,7 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
     $$`,
 
     // The rules below read tables. They give a table of one row, and are stable, because PostgreSQL puts such a
-    // function in the place
-    // of its call, so that it is planned with the statement that asks.
+    // function in the place of its call, so that it is planned with the statement that asks.
 
     // A waiting run of the job may start: the job is there, nobody holds it, and its flag, if it has one, is on.
     `create or replace function @schema.job_may_start_1(its_job text, its_flag text) returns table (may_start boolean)
@@ -88,12 +87,9 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
     $$`,
 
     // The run has a place beside the others of its job and its backfill. One that goes alone has it when nothing of the
-    // job is under
-    // way, apart from what others may run beside. A backfill's run gives way: it has to be over before the schedule
-    // needs its place.
-    // It may take as long as the longest of its backfill so far and of the job's last twenty, a fifth more, and a
-    // little for the start.
-    // The turns count those that may want the same place.
+    // job is under way, apart from what others may run beside. A backfill's run gives way: it has to be over before the
+    // schedule needs its place. It may take as long as the longest of its backfill so far and of the job's last twenty,
+    // a fifth more, and a little for the start. The turns count those that may want the same place.
     `create or replace function @schema.run_has_place_1(
       its_job text, its_trigger text, is_beside boolean, is_alone boolean, its_overlap text, its_parallel integer, its_turn bigint,
       its_backfill uuid, its_backfill_turn bigint, needed_at timestamptz)
@@ -168,12 +164,9 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
     // Turns occurrences that are due into runs of one instance, and gives each a verdict. Losers write nothing.
     //
     // A rule about other runs of the job can't be judged in the statement that inserts: under read committed it sees
-    // the rows from
-    // before it began, so that two replicas with two fire times of one job would each see none. Therefore the locks of
-    // the jobs and
-    // their groups come first, and then a look of its own. What is due while a run that a person asked for is in its
-    // way is queued:
-    // it is neither skipped nor, however long that takes, missed.
+    // the rows from before it began, so that two replicas with two fire times of one job would each see none. Therefore
+    // the locks of the jobs and their groups come first, and then a look of its own. What is due while a run that a
+    // person asked for is in its way is queued: it is neither skipped nor, however long that takes, missed.
     `create or replace function @schema.job_run_claim_1(candidates jsonb, instance text, its_claim integer)
     returns table (job_name text, fire_time timestamptz, verdict text, reason text, attempt integer, releases integer, trigger text,
                    lease_until timestamptz, now timestamptz)
@@ -449,10 +442,8 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
     end $$`,
 
     // Starts the next attempt of each candidate that still waits as it was seen, and keeps what the last attempt came
-    // to. At most one
-    // of a job that forbids overlap, and none beside a running one; of a backfill no more than it runs at a time, and
-    // none that would
-    // keep the schedule waiting. A row that somebody holds is passed over.
+    // to. At most one of a job that forbids overlap, and none beside a running one; of a backfill no more than it runs
+    // at a time, and none that would keep the schedule waiting. A row that somebody holds is passed over.
     `create or replace function @schema.job_run_start_1(candidates jsonb, instance text, its_claim integer)
     returns table (job_name text, fire_time timestamptz, attempt integer, releases integer, trigger text, beside boolean,
                    lease_until timestamptz, pages integer, data jsonb, has_checkpoint boolean, checkpoint jsonb, now timestamptz)
@@ -537,10 +528,9 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
     end $$`,
 
     // Ends attempts, each behind its own fence; one without a status has completed. One that was to be cancelled, and
-    // has ended
-    // otherwise before it heard of that, is cancelled: it would start again. A row that somebody holds is passed over,
-    // so that it does
-    // not hold up the others, unless the caller is patient. What is handed back wakes the others up.
+    // has ended otherwise before it heard of that, is cancelled: it would start again. A row that somebody holds is
+    // passed over, so that it does not hold up the others, unless the caller is patient. What is handed back wakes the
+    // others up.
     `create or replace function @schema.job_run_end_1(ends jsonb, instance text, patient boolean)
     returns table (place integer, status text, reason text)
     language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
@@ -592,8 +582,7 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
     end $$`,
 
     // Hands back attempts that were claimed for an instance which never heard of it: they have not begun, so they don't
-    // count. What
-    // somebody else has made of them stays, and so does what a later claim of the same instance has begun.
+    // count. What somebody else has made of them stays, and so does what a later claim of the same instance has begun.
     `create or replace function @schema.job_run_hand_back_1(
       jobs text[], fire_times timestamptz[], attempts integer[], claims integer[], instance text)
     returns table (job_name text, fire_time timestamptz, attempt integer, claim integer)
@@ -626,9 +615,8 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
     end $$`,
 
     // Extends the leases of one instance's runs. A lease that ran out is never revived, one that another attempt took
-    // is not touched,
-    // and a row that somebody holds is passed over, so that it does not hold up the others: it is ours, and has no
-    // lease_until here.
+    // is not touched, and a row that somebody holds is passed over, so that it does not hold up the others: it is ours,
+    // and has no lease_until here.
     `create or replace function @schema.job_run_renew_1(
       ids text[], jobs text[], fire_times timestamptz[], attempts integer[], instances text[], leases_ms integer[])
     returns table (id text, renewed_until timestamptz)
@@ -674,8 +662,7 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
     end $$`,
 
     // This role may end sessions of that one, as pg_terminate_backend judges it: it would fail where it may not, and
-    // with it the pass
-    // that asked.
+    // with it the pass that asked.
     `create or replace function @schema.may_end_sessions_of_1(role oid) returns boolean language sql stable as $$
       select (pg_has_role(role, 'usage') or pg_has_role('pg_signal_backend', 'usage'))
          and (not exists (select from pg_roles where oid = role and rolsuper)
@@ -683,8 +670,7 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
     $$`,
 
     // Whoever knows these jobs reaps the run whose lease ran out: one of them, or of a job that was removed. Whoever
-    // looks for what
-    // nobody knows reaps what is named, and what nobody has reaped for a minute.
+    // looks for what nobody knows reaps what is named, and what nobody has reaped for a minute.
     `create or replace function @schema.run_is_reaped_by_1(
       its_job text, its_lease_until timestamptz, removed_at timestamptz, jobs text[], unknown text[]) returns boolean
     language sql volatile as $$
@@ -695,19 +681,15 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
     $$`,
 
     // Makes runs whose lease ran out claimable again at once, dead when their attempts are used up or their job was
-    // removed, or
-    // cancelled; and ends the transactions in which these attempts still hold a receipt: what they would write is
-    // refused anyway.
-    // Of the jobs that are named, and of removed ones, which are anybody's. Given an array of jobs that nobody knows
-    // (it may be
-    // empty), of those, too, and of whatever was not reaped for a minute: a former name that no code remembers, a job
-    // without a row.
+    // removed, or cancelled; and ends the transactions in which these attempts still hold a receipt: what they would
+    // write is refused anyway. Of the jobs that are named, and of removed ones, which are anybody's. Given an array of
+    // jobs that nobody knows (it may be empty), of those, too, and of whatever was not reaped for a minute: a former
+    // name that no code remembers, a job without a row.
     //
     // Status, attempt and lease are judged on the locked row: a completion or a heartbeat that came first wins. A row
-    // that somebody
-    // holds is passed over, and its transaction is ended all the same. One that can't be written is given back with the
-    // problem, as
-    // it is, and the others go on; the caller lets it rest, and names it among those that take no places for now.
+    // that somebody holds is passed over, and its transaction is ended all the same. One that can't be written is given
+    // back with the problem, as it is, and the others go on; the caller lets it rest, and names it among those that
+    // take no places for now.
     `create or replace function @schema.job_run_reap_1(
       jobs text[], max_attempts integer[], unknown text[], most integer, resting_jobs text[] default '{}', resting_times timestamptz[] default '{}')
     returns table (job_name text, fire_time timestamptz, status text, attempt integer, claimed_by text, reason text, overdue_ms float8,
@@ -813,9 +795,8 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
     end $$`,
 
     // When the reaper has something to do: the earliest lease that ends, the earliest attempt that is due, whether
-    // anything of a
-    // removed job waits, and whether a lease has run out of a job that is not among these. Leases of runs that rest
-    // don't count.
+    // anything of a removed job waits, and whether a lease has run out of a job that is not among these. Leases of runs
+    // that rest don't count.
     `create or replace function @schema.job_run_outlook_1(
       jobs text[], resting_jobs text[] default '{}', resting_times timestamptz[] default '{}')
     returns table (now timestamptz, next_expiry timestamptz, next_attempt timestamptz, removed_wait boolean, strays boolean)
@@ -852,12 +833,10 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
     end $$`,
 
     // Runs that could start now: their attempt is due, their job is not held, and where overlap is forbidden it is
-    // their turn and
-    // nothing of the job runs. Live ones first, then what is caught up, then backfills; of those, the longest waiting.
-    // The places of a
-    // concurrency group go to whoever has waited longest. What can't start is left out, or a long backlog of one job
-    // would take the
-    // places of all others. A look only: what starts them judges again, by the same rules.
+    // their turn and nothing of the job runs. Live ones first, then what is caught up, then backfills; of those, the
+    // longest waiting. The places of a concurrency group go to whoever has waited longest. What can't start is left
+    // out, or a long backlog of one job would take the places of all others. A look only: what starts them judges
+    // again, by the same rules.
     `create or replace function @schema.job_run_waiting_1(jobs jsonb, most integer, slot_needed_at timestamptz)
     returns table (job_name text, fire_time timestamptz, attempt integer, trigger text, beside boolean, since timestamptz)
     language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
@@ -909,12 +888,9 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
     end $$`,
 
     // Whether runs of other instances are under way, and those whose owner says that it holds a lock, and does not.
-    // Whether a lock is
-    // free is asked by trying it, shared and for the statement alone: that costs less than a look at all locks of the
-    // server, and
-    // holds nobody up. Rows of the dead stay for a day: what one of them still had after ten minutes is left to its
-    // leases, so that no
-    // look grows with them.
+    // Whether a lock is free is asked by trying it, shared and for the statement alone: that costs less than a look at
+    // all locks of the server, and holds nobody up. Rows of the dead stay for a day: what one of them still had after
+    // ten minutes is left to its leases, so that no look grows with them.
     `create or replace function @schema.others_gone_1(instance text, most integer) returns table (run boolean, gone jsonb)
     language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
     begin
@@ -948,8 +924,7 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
     end $$`,
 
     // Cuts the leases of attempts short whose instance is one of those that are gone. A row that somebody holds is
-    // passed over. The
-    // reaper does the rest, and has their open transactions ended.
+    // passed over. The reaper does the rest, and has their open transactions ended.
     `create or replace function @schema.job_run_cut_1(
       jobs text[], fire_times timestamptz[], attempts integer[], instances text[], gone text[], its_releases integer)
     returns table (job_name text, fire_time timestamptz, attempt integer, claimed_by text)
@@ -980,8 +955,7 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
     end $$`,
 
     // Ends the leases of runs whose owner's lifeline is the same as it was seen, and is still not there. Their rows say
-    // why, and every
-    // instance looks at what can be started now.
+    // why, and every instance looks at what can be started now.
     `create or replace function @schema.job_run_take_over_1(
       jobs text[], fire_times timestamptz[], attempts integer[], instances text[], lifelines bigint[])
     returns table (job_name text, fire_time timestamptz, attempt integer, claimed_by text)
@@ -1002,8 +976,8 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
     end $$`,
 
     // Ends the leases of runs that an instance has told its handlers to stop: others need not wait for them. The
-    // attempts do not
-    // count, as those that are handed back: a database that was away for a moment is not the run's fault.
+    // attempts do not count, as those that are handed back: a database that was away for a moment is not the run's
+    // fault.
     `create or replace function @schema.job_run_give_up_1(jobs text[], fire_times timestamptz[], attempts integer[], instance text)
     returns table (job_name text, fire_time timestamptz, attempt integer, claimed_by text)
     language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$

@@ -2,15 +2,13 @@ import { migration } from './frozen.js';
 
 /**
  * Creates the functions of receipts and of what a handler writes about its own run. They are called over the
- * application's
- * connections, too, whose own rules may read a boolean or JSON in another way: their answers are texts.
+ * application's connections, too, whose own rules may read a boolean or JSON in another way: their answers are texts.
  */
 export const createReceiptFunctions = migration('CreateReceiptFunctions1796000000011', {
   up: [
     // What is committed now is kept when the server crashes, although the role or the database would not wait for that.
-    // It is called
-    // where somebody outside of the database acts on what was committed. What waits for less than a standby is left as
-    // it is.
+    // It is called where somebody outside of the database acts on what was committed. What waits for less than a
+    // standby is left as it is.
     `create or replace function @schema.commit_durably_1() returns void language plpgsql as $$
     begin
       if current_setting('synchronous_commit') = 'off' then
@@ -19,8 +17,7 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
     end $$`,
 
     // The run is this attempt's still, and so is the page if there is one. A page has no lease: it is its worker's
-    // until the queue has
-    // delivered it again, and whoever got that has raised the attempt.
+    // until the queue has delivered it again, and whoever got that has raised the attempt.
     `create or replace function @schema.receipt_is_ours_1(
       its_job text, its_fire_time timestamptz, its_attempt integer, its_instance text, its_page text) returns boolean
     language plpgsql as $$
@@ -47,8 +44,7 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
     end $$`,
 
     // Asked before an effect. The lock is taken before the look, and before the receipt may have to wait for another:
-    // whoever takes the
-    // attempt over finds the transaction by it, and ends it.
+    // whoever takes the attempt over finds the transaction by it, and ends it.
     `create or replace function @schema.receipt_may_begin_1(
       its_job text, its_fire_time timestamptz, its_attempt integer, its_instance text, its_page text) returns boolean
     language plpgsql as $$
@@ -58,8 +54,7 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
     end $$`,
 
     // Asked after an effect. The lock lets heartbeats pass: were it stronger, a process that is busy before its commit
-    // would hold up all
-    // its leases.
+    // would hold up all its leases.
     `create or replace function @schema.receipt_may_end_1(
       its_job text, its_fire_time timestamptz, its_attempt integer, its_instance text, its_page text) returns boolean
     language plpgsql as $$
@@ -94,8 +89,7 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
     end $$`,
 
     // What an effect returned, JSON in UTF-8 in base64, as it is kept: null when this database can't hold it, for its
-    // encoding lacks a
-    // character of it, or it is nested too deeply. The effect has happened all the same.
+    // encoding lacks a character of it, or it is nested too deeply. The effect has happened all the same.
     `create or replace function @schema.receipt_result_1(its_result text) returns jsonb language plpgsql as $$
     begin
       return convert_from(decode(its_result, 'base64'), 'UTF8')::jsonb;
@@ -104,8 +98,7 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
     end $$`,
 
     // Writes the receipt unless it is there. 'opened': it was not. 'there': with the result that it keeps, as JSON.
-    // 'external': it is
-    // one of a call.
+    // 'external': it is one of a call.
     `create or replace function @schema.receipt_write_1(
       its_job text, its_fire_time timestamptz, its_attempt integer, its_instance text, its_entity text, its_effect text, its_key text,
       out verdict text, out kept text)
@@ -175,8 +168,7 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
     end $$`,
 
     // The receipt of an occurrence, whoever runs it: no lease, so no fence. In a transaction of its own no reaper ends
-    // it: the server
-    // must, when its process is frozen.
+    // it: the server must, when its process is frozen.
     `create or replace function @schema.receipt_begin_for_occurrence_1(
       its_job text, its_fire_time timestamptz, its_writer text, its_entity text, its_effect text, its_key text, is_own boolean, most_idle_ms integer,
       out verdict text, out kept text, out of_attempt text)
@@ -201,8 +193,7 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
     end $$`,
 
     // The first statement of a receipt in a transaction whose snapshot is older than the lease: holds the attempt in
-    // whatever state it
-    // is, so that what a look from outside finds holds until the end.
+    // whatever state it is, so that what a look from outside finds holds until the end.
     `create or replace function @schema.receipt_hold_1(
       its_job text, its_fire_time timestamptz, its_attempt integer, its_instance text, its_page text) returns text
     language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
@@ -256,10 +247,8 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
     end $$`,
 
     // What an attempt does about the receipt of a call that is there: 'skip', for it happened; 'call', for it surely
-    // did not; 'call
-    // again'; 'park'; 'leave', for it is a person's already; 'refuse', for it stands for an effect in the database. One
-    // that is open
-    // was cut off.
+    // did not; 'call again'; 'park'; 'leave', for it is a person's already; 'refuse', for it stands for an effect in
+    // the database. One that is open was cut off.
     `create or replace function @schema.receipt_call_step_1(state text, is_external boolean, policy text) returns text
     language sql immutable as $$
       select case
@@ -273,8 +262,7 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
     $$`,
 
     // Opens the receipt of a call, to be committed before the call is made, or says what the one that is there means: a
-    // step of
-    // receipt_call_step_1, or 'refused', for the attempt is no longer the owner's.
+    // step of receipt_call_step_1, or 'refused', for the attempt is no longer the owner's.
     `create or replace function @schema.receipt_call_open_1(
       its_job text, its_fire_time timestamptz, its_attempt integer, its_instance text, its_page text,
       its_entity text, its_effect text, its_key text, its_policy text,
@@ -340,8 +328,7 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
     end $$`,
 
     // The call has been answered: that is a fact, whatever has become of the run since. 'late': it is kept, and the
-    // attempt is no
-    // longer the owner's. 'refused': the call was made again since, or a person has decided about it.
+    // attempt is no longer the owner's. 'refused': the call was made again since, or a person has decided about it.
     `create or replace function @schema.receipt_call_close_1(
       its_job text, its_fire_time timestamptz, its_attempt integer, its_instance text, its_page text,
       its_entity text, its_effect text, its_result text) returns text
@@ -368,8 +355,7 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
     end $$`,
 
     // The call has failed. 'open', 'in_doubt' or 'undone' is what becomes of a receipt that is open; one that is a
-    // person's already stays
-    // so, with the error. Returns 'became' when it has become that now.
+    // person's already stays so, with the error. Returns 'became' when it has become that now.
     `create or replace function @schema.receipt_call_fail_1(
       its_job text, its_fire_time timestamptz, its_attempt integer, its_instance text,
       its_entity text, its_effect text, its_error text, becomes text) returns text
@@ -411,9 +397,8 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
     $$`,
 
     // Nobody will find out by itself what came of the call. What is open goes on with its run, while that has an
-    // attempt or will have
-    // one, and with the pages under way of one whose tick has failed for good. The run's status is null where its row
-    // is gone.
+    // attempt or will have one, and with the pages under way of one whose tick has failed for good. The run's status is
+    // null where its row is gone.
     `create or replace function @schema.receipt_is_in_doubt_1(state text, run_status text, its_job text, its_fire_time timestamptz) returns boolean
     language sql stable as $$
       select state = 'in_doubt'
@@ -448,8 +433,7 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
     end $$`,
 
     // Keeps what a person says came of calls in doubt, and records it for each. One whose call is made again, or
-    // answered, right now is
-    // not changed.
+    // answered, right now is not changed.
     `create or replace function @schema.receipts_resolve_1(
       of_job text, of_fire_time timestamptz, at_or_after timestamptz, at_or_before timestamptz, of_entity text, of_effect text, of_key text,
       most integer, its_state text, its_answer text, its_actor text, its_reason text,
@@ -498,8 +482,7 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
     end $$`,
 
     // Parks the calls of runs that have ended without their answer: no attempt follows that would find them. The run is
-    // held: one that
-    // is replayed at this moment may have opened the receipt anew.
+    // held: one that is replayed at this moment may have opened the receipt anew.
     `create or replace function @schema.receipts_park_ended_1(most integer)
     returns table (job_name text, fire_time timestamptz, entity text, effect text, attempt integer, error jsonb)
     language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
@@ -552,9 +535,8 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
     end $$`,
 
     // The last statement of a run's own transaction, sent with its commit: fails when the run is no longer ours.
-    // Completes the run, or
-    // keeps a checkpoint, or both; where it does neither it holds the run, so that nobody takes it over before the
-    // commit.
+    // Completes the run, or keeps a checkpoint, or both; where it does neither it holds the run, so that nobody takes
+    // it over before the commit.
     `create or replace function @schema.run_step_end_1(
       its_job text, its_fire_time timestamptz, its_attempt integer, its_instance text, its_checkpoint text, is_complete boolean) returns void
     language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$

@@ -7,10 +7,8 @@ import { migration } from './frozen.js';
 export const createPageFunctions = migration('CreatePageFunctions1796000000012', {
   up: [
     // Takes the lock behind which the pages of an occurrence end, until the transaction does: of two that end at once,
-    // each would
-    // otherwise see the other as still open, and nobody would end the occurrence. It is not the row of the run, whose
-    // lease is renewed
-    // while its first pages end already.
+    // each would otherwise see the other as still open, and nobody would end the occurrence. It is not the row of the
+    // run, whose lease is renewed while its first pages end already.
     `create or replace function @schema.pages_lock_1(its_job text, its_fire_time timestamptz) returns void language plpgsql as $$
     begin
       perform pg_advisory_xact_lock(hashtextextended(
@@ -30,8 +28,7 @@ export const createPageFunctions = migration('CreatePageFunctions1796000000012',
     $$`,
 
     // Ends an occurrence whose pages have all ended: done, dead when one of them is, or cancelled when that was asked
-    // for. To be called
-    // behind pages_lock_1. Returns its end; null when this has not ended it.
+    // for. To be called behind pages_lock_1. Returns its end; null when this has not ended it.
     `create or replace function @schema.pages_end_run_1(its_job text, its_fire_time timestamptz) returns jsonb
     language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
     declare
@@ -76,8 +73,7 @@ export const createPageFunctions = migration('CreatePageFunctions1796000000012',
     end $$`,
 
     // Cancels what waits of the pages of an occurrence that is to be cancelled, and ends it if nothing of it is under
-    // way. Returns its
-    // end; null when this has not ended it.
+    // way. Returns its end; null when this has not ended it.
     `create or replace function @schema.pages_settle_1(its_job text, its_fire_time timestamptz) returns jsonb
     language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
     begin
@@ -99,10 +95,8 @@ export const createPageFunctions = migration('CreatePageFunctions1796000000012',
     end $$`,
 
     // Writes the pages that are not there, if the run is its attempt's still. Behind the lock, for the tick may end
-    // meanwhile (the answer
-    // to this was lost): the end counts all of its pages, or this finds it ended. Returns how many were new; null when
-    // the run is
-    // no longer the attempt's.
+    // meanwhile (the answer to this was lost): the end counts all of its pages, or this finds it ended. Returns how
+    // many were new; null when the run is no longer the attempt's.
     `create or replace function @schema.pages_publish_1(
       its_job text, its_fire_time timestamptz, its_attempt integer, its_instance text, its_pages text[], its_data text[]) returns integer
     language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
@@ -144,9 +138,8 @@ export const createPageFunctions = migration('CreatePageFunctions1796000000012',
     end $$`,
 
     // Completes a run that may have pages. If it has, it needs no lease and no owner from now on: the last of them ends
-    // it, and when all
-    // have ended already, this does. Without pages it is done. Its status is null when the run is no longer the
-    // attempt's.
+    // it, and when all have ended already, this does. Without pages it is done. Its status is null when the run is no
+    // longer the attempt's.
     `create or replace function @schema.run_fan_out_1(
       its_job text, its_fire_time timestamptz, its_attempt integer, its_instance text,
       out status text, out reason text, out pages integer, out error jsonb)
@@ -182,8 +175,8 @@ export const createPageFunctions = migration('CreatePageFunctions1796000000012',
     end $$`,
 
     // A delivery that could not begin its page. Of a run that waits it is given back: the page is handed over anew,
-    // with another ticket,
-    // once the run is under way. 'held': somebody has the page's row, so that it is to be tried again.
+    // with another ticket, once the run is under way. 'held': somebody has the page's row, so that it is to be tried
+    // again.
     `create or replace function @schema.page_give_back_1(its_job text, its_fire_time timestamptz, its_page text, its_ticket integer) returns text
     language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
     begin
@@ -218,8 +211,8 @@ export const createPageFunctions = migration('CreatePageFunctions1796000000012',
     end $$`,
 
     // Begins the next attempt of a page. Who worked it before and has not ended it is dead, frozen, or cut off from the
-    // queue: what it has
-    // open of receipts is ended, and what it writes from now on is refused. 'claimed', or what page_give_back_1 says.
+    // queue: what it has open of receipts is ended, and what it writes from now on is refused. 'claimed', or what
+    // page_give_back_1 says.
     `create or replace function @schema.page_begin_1(
       its_job text, its_fire_time timestamptz, its_page text, its_ticket integer, its_instance text,
       out verdict text, out attempt integer, out releases integer, out data jsonb, out trigger text, out run_data jsonb)
@@ -269,9 +262,8 @@ export const createPageFunctions = migration('CreatePageFunctions1796000000012',
     end $$`,
 
     // Ends an attempt of a page, and the occurrence when it was the last of its pages. One that is to be cancelled is
-    // begun no more. The
-    // page's status is null when the page is no longer the attempt's. Asked again, because the answer was lost, it
-    // finds what it wrote.
+    // begun no more. The page's status is null when the page is no longer the attempt's. Asked again, because the
+    // answer was lost, it finds what it wrote.
     `create or replace function @schema.page_end_1(
       its_job text, its_fire_time timestamptz, its_page text, its_attempt integer, its_instance text,
       its_status text, its_error text, its_reason text, retry_in_ms double precision, its_releases integer,
@@ -312,10 +304,9 @@ export const createPageFunctions = migration('CreatePageFunctions1796000000012',
     end $$`,
 
     // Of these occurrences, queues again what is under way in processes that are gone, and what the queue seems to have
-    // lost: of an occurrence in which nothing
-    // has moved for a while, whatever it was given. A queue that has not lost it drops it, or delivers it once too
-    // often. What waits of a
-    // run that was cancelled before its tick had ended waits for nobody. Returns how many are queued again.
+    // lost: of an occurrence in which nothing has moved for a while, whatever it was given. A queue that has not lost
+    // it drops it, or delivers it once too often. What waits of a run that was cancelled before its tick had ended
+    // waits for nobody. Returns how many are queued again.
     `create or replace function @schema.pages_recover_1(
       jobs text[], fire_times timestamptz[], gone_for_ms double precision, still_for_ms double precision) returns integer
     language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$

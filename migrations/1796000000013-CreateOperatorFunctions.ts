@@ -5,8 +5,7 @@ const VERB = `language plpgsql set search_path = @schema, pg_temp set jit = off 
 
 /**
  * Creates the operators' verbs, each one function that judges, changes, records and wakes up. It answers with a
- * verdict, and with
- * the facts that the verdict is told with. Where a verdict is null there is none yet.
+ * verdict, and with the facts that the verdict is told with. Where a verdict is null there is none yet.
  */
 export const createOperatorFunctions = migration('CreateOperatorFunctions1796000000013', {
   up: [
@@ -178,8 +177,7 @@ export const createOperatorFunctions = migration('CreateOperatorFunctions1796000
     end $$`,
 
     // Adds a run that a person asks for. Behind the lock of the job, behind which claims are made: of two clicks the
-    // second one sees
-    // the run of the first.
+    // second one sees the run of the first.
     `create or replace function @schema.run_now_1(
       its_job text, its_overlap text, its_data jsonb, its_flag_off text, its_actor text, its_reason text, its_details jsonb,
       out verdict text, out facts jsonb) ${VERB} as $$
@@ -303,8 +301,8 @@ export const createOperatorFunctions = migration('CreateOperatorFunctions1796000
     $$`,
 
     // Queues pages of an occurrence again: the dead ones among those that are named, or all that are not done. Those
-    // that were thrown
-    // away stay so. Attempts so far do not count, and tickets that a queue may still have are worth nothing.
+    // that were thrown away stay so. Attempts so far do not count, and tickets that a queue may still have are worth
+    // nothing.
     `create or replace function @schema.page_reopen_1(its_job text, its_fire_time timestamptz, its_pages text[], its_actor text) returns integer
     language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
     declare
@@ -328,9 +326,8 @@ export const createOperatorFunctions = migration('CreateOperatorFunctions1796000
     end $$`,
 
     // Has a run begin again. It waits like any other, whatever it was: its turn, holds and flags are judged by whoever
-    // starts it. What it
-    // has of attempts does not count any more. It leaves a backfill that is active: whoever cancels that would undo
-    // what a person wanted.
+    // starts it. What it has of attempts does not count any more. It leaves a backfill that is active: whoever cancels
+    // that would undo what a person wanted.
     `create or replace function @schema.run_begin_again_1(
       its_job text, its_fire_time timestamptz, its_actor text, its_reason text, its_details jsonb) returns void
     language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
@@ -415,8 +412,7 @@ export const createOperatorFunctions = migration('CreateOperatorFunctions1796000
     $$`,
 
     // Replays or discards many, the earliest fire times first. A run that somebody else changes right now is passed
-    // over. Planned for
-    // the filter that is given: each has an index of its own.
+    // over. Planned for the filter that is given: each has an index of its own.
     `create or replace function @schema.run_change_all_1(
       verb text, its_status text, its_job text, its_start timestamptz, its_end timestamptz, its_error text, its_limit integer,
       its_actor text, its_reason text, its_details jsonb, out verdict text, out facts jsonb)
@@ -458,8 +454,7 @@ export const createOperatorFunctions = migration('CreateOperatorFunctions1796000
     end $$`,
 
     // Queues dead pages of one occurrence again. One that had died waits for its start like any other; a run that ended
-    // otherwise has its
-    // pages begun by its own replay.
+    // otherwise has its pages begun by its own replay.
     `create or replace function @schema.page_replay_1(
       its_job text, its_fire_time timestamptz, its_pages text[], its_actor text, its_reason text, out verdict text, out facts jsonb) ${VERB} as $$
     declare

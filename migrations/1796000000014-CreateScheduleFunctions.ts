@@ -2,14 +2,12 @@ import { migration } from './frozen.js';
 
 /**
  * Creates what changes the schedules that all replicas follow, and what decides about missed occurrences. Fire times
- * can't be computed
- * here: an instance reads, plans, and has one function write the plan, if what it read still holds.
+ * can't be computed here: an instance reads, plans, and has one function write the plan, if what it read still holds.
  */
 export const createScheduleFunctions = migration('CreateScheduleFunctions1796000000014', {
   up: [
     // One change of schedules at a time. Revisions are therefore in the order of the commits, and whoever has seen one
-    // has seen all
-    // that were before it.
+    // has seen all that were before it.
     `create or replace function @schema.job_schedule_revision_1() returns bigint
     language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
     begin
@@ -80,8 +78,7 @@ export const createScheduleFunctions = migration('CreateScheduleFunctions1796000
     end $$`,
 
     // Writes what the code of an instance declares; without an id, of one that takes no part. True: the server was away
-    // until just now,
-    // and there are instances that were not heard of since.
+    // until just now, and there are instances that were not heard of since.
     `create or replace function @schema.job_schedule_declare_1(
       its_id text, its_jobs jsonb, its_handlers jsonb, its_declares bigint, alive_ms bigint, its_declared jsonb) returns boolean
     language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
@@ -283,8 +280,8 @@ export const createScheduleFunctions = migration('CreateScheduleFunctions1796000
     end $$`,
 
     // The jobs that no live instance declares any more, nor is about to take over under another name; also those made
-    // at run time whose
-    // handler nobody has. A look through all that all instances declare: its cost is estimated far too high.
+    // at run time whose handler nobody has. A look through all that all instances declare: its cost is estimated far
+    // too high.
     `create or replace function @schema.job_schedule_unregistered_1() returns table (name text, cron text, time_zone text, handler text)
     language sql volatile set search_path = @schema, pg_temp set jit = off as $$
       select schedule.name, schedule.cron, schedule.time_zone, schedule.handler
@@ -466,12 +463,9 @@ export const createScheduleFunctions = migration('CreateScheduleFunctions1796000
     end $$`,
 
     // Writes what becomes of a job's missed occurrences later than its_from, up to its_until: all of it, or nothing
-    // (false) where somebody
-    // else is at the job, its row is not as it was read, or something of that time has been decided since. Claims of it
-    // are kept out
-    // meanwhile, or one of an occurrence in a gap would come beside the gap. A run that is caught up stands in for
-    // older ones that
-    // nobody has begun; what a claim has in hand is let begin.
+    // (false) where somebody else is at the job, its row is not as it was read, or something of that time has been
+    // decided since. Claims of it are kept out meanwhile, or one of an occurrence in a gap would come beside the gap. A
+    // run that is caught up stands in for older ones that nobody has begun; what a claim has in hand is let begin.
     `create or replace function @schema.catch_up_write_1(
       its_job text, its_seen text, its_from timestamptz, its_until timestamptz, its_rows integer, its_decisions jsonb, stands_in timestamptz)
     returns boolean

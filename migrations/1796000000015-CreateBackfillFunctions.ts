@@ -22,8 +22,8 @@ export const createBackfillFunctions = migration('CreateBackfillFunctions1796000
     end $$`,
 
     // Queues the occurrences of a backfill that a pass has planned, and moves its cursor: all of it, or nothing
-    // ('busy') where another pass
-    // feeds the job, or the backfill or an occurrence is not as it was read. 'finished' comes with how it ended.
+    // ('busy') where another pass feeds the job, or the backfill or an occurrence is not as it was read. 'finished'
+    // comes with how it ended.
     `create or replace function @schema.backfill_feed_1(its_id uuid, its_job text, its_seen text, planned jsonb)
     returns table (verdict text, ended_total integer, ended_left_alone integer, ended_done integer, ended_dead integer)
     language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
@@ -152,8 +152,7 @@ export const createBackfillFunctions = migration('CreateBackfillFunctions1796000
     end $$`,
 
     // Ends a backfill early: nothing more of it is queued or started; what runs goes on. Behind the job's lock, so that
-    // a claim under way
-    // has either started a run or finds it cancelled. No row: it is not active.
+    // a claim under way has either started a run or finds it cancelled. No row: it is not active.
     `create or replace function @schema.backfill_cancel_1(its_id uuid, its_job text, its_actor text, its_reason text, said text)
     returns table (cancelled_runs integer, put_back integer)
     language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$

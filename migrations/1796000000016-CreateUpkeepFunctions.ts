@@ -12,10 +12,8 @@ export const createUpkeepFunctions = migration('CreateUpkeepFunctions17960000000
     $$`,
 
     // The partitions of the three tables that are not there, of months given by their first instants, in their order;
-    // is_in_the_way where
-    // a table has the name of one. It asks the catalog's tables: to_regclass answers from a cache, which does not see
-    // what another
-    // replica has just made.
+    // is_in_the_way where a table has the name of one. It asks the catalog's tables: to_regclass answers from a cache,
+    // which does not see what another replica has just made.
     `create or replace function @schema.partitions_missing_1(its_months timestamptz[])
     returns table (partition_name text, partitioned text, partition_month timestamptz, is_in_the_way boolean)
     language sql volatile set search_path = @schema, pg_temp set jit = off as $$
@@ -34,12 +32,9 @@ export const createUpkeepFunctions = migration('CreateUpkeepFunctions17960000000
     $$`,
 
     // Makes those that are missing, one replica at a time; what is in the way stays. They are attached instead of
-    // created in place: that
-    // would lock the whole table against every claim, attaching an empty one does not. Pages of receipts are filled:
-    // nothing comes in them
-    // but their own closing, and a page that is never full is never tidied up before the next vacuum. In the others
-    // there is room for
-    // renewals of leases.
+    // created in place: that would lock the whole table against every claim, attaching an empty one does not. Pages of
+    // receipts are filled: nothing comes in them but their own closing, and a page that is never full is never tidied
+    // up before the next vacuum. In the others there is room for renewals of leases.
     `create or replace function @schema.partitions_make_1(its_months timestamptz[])
     returns table (partition_name text, partitioned text, partition_month timestamptz, is_in_the_way boolean)
     language plpgsql set search_path = @schema, pg_temp set jit = off as $$
@@ -78,10 +73,8 @@ export const createUpkeepFunctions = migration('CreateUpkeepFunctions17960000000
     $$`,
 
     // What keeps the months that a partition holds, in all three tables: each is looked for in an index of what is
-    // open. Pages and
-    // receipts are also kept by every run that is left of these months, whatever became of it: it may be replayed.
-    // detached is the
-    // partition's own name when its table does not have it any more.
+    // open. Pages and receipts are also kept by every run that is left of these months, whatever became of it: it may
+    // be replayed. detached is the partition's own name when its table does not have it any more.
     `create or replace function @schema.partition_open_1(its_table text, its_from timestamptz, its_until timestamptz, detached text)
     returns table (runs integer, pages integer, in_doubt integer, backfills integer)
     language plpgsql set search_path = @schema, pg_temp set jit = off as $$
@@ -138,8 +131,8 @@ export const createUpkeepFunctions = migration('CreateUpkeepFunctions17960000000
     end $$`,
 
     // Drops a detached partition, or gives it back, when something was begun in it meanwhile, or the retention is
-    // longer by now. busy: a
-    // replica that was frozen since it detached it. Another may have given it back, and a person may have detached it.
+    // longer by now. busy: a replica that was frozen since it detached it. Another may have given it back, and a person
+    // may have detached it.
     `create or replace function @schema.partition_drop_1(
       its_table text, its_name text, its_from timestamptz, its_until timestamptz, its_since timestamptz, older_than timestamptz)
     returns table (verdict text, dead integer, runs integer, pages integer, in_doubt integer, backfills integer)
@@ -184,10 +177,9 @@ export const createUpkeepFunctions = migration('CreateUpkeepFunctions17960000000
     end $$`,
 
     // When jobs last succeeded, also under a former name, and how long it is until that is overdue: the time begins
-    // with the last success,
-    // with the job's schedule, or with the end of its last pause, whichever came last. A job that is held back is not
-    // waited for. Runs end
-    // out of order where old ones are caught up: the last success is among the newest.
+    // with the last success, with the job's schedule, or with the end of its last pause, whichever came last. A job
+    // that is held back is not waited for. Runs end out of order where old ones are caught up: the last success is
+    // among the newest.
     `create or replace function @schema.job_success_outlook_1(its_jobs text[], its_within_ms float8[], its_windows_ms float8[])
     returns table (name text, success_at timestamptz, overdue_in_ms float8)
     language sql volatile set search_path = @schema, pg_temp set jit = off as $$
@@ -218,8 +210,7 @@ export const createUpkeepFunctions = migration('CreateUpkeepFunctions17960000000
     $$`,
 
     // Forgets what operators did, which backfills there were and what was told, once that is old enough: one batch of
-    // each, the oldest
-    // first; one replica at a time. True: there may be more.
+    // each, the oldest first; one replica at a time. True: there may be more.
     `create or replace function @schema.prune_1(actions_ms bigint, alerts_ms bigint, most integer) returns boolean
     language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
     declare

@@ -2,8 +2,7 @@ import { migration } from './frozen.js';
 
 /**
  * Lets an instance say of which application it is and which time-zone data it has. A release before goes on beside it:
- * it writes
- * the columns that it knows.
+ * it writes the columns that it knows.
  */
 export const describeInstances = migration('DescribeInstances1796000000021', {
   up: [

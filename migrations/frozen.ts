@@ -5,8 +5,7 @@ export type MigrationClass = new () => MigrationInterface;
 
 /**
  * The statements of a migration, in their order. In each, `@schema` stands for the schema's quoted name, and
- * `@schema_text` for
- * a literal of its name.
+ * `@schema_text` for a literal of its name.
  */
 interface Texts {
   readonly up: readonly string[];

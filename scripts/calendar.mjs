@@ -17,8 +17,7 @@ const INSTANTS = {
 
 /**
  * In libfaketime's own epoll_wait the clock reads true, also for a signal's handler that interrupts it: PostgreSQL's,
- * which
- * looks there whether a time-out has come, would find none for years.
+ * which looks there whether a time-out has come, would find none for years.
  */
 const WAITS_FAKED = `
 #include <sys/epoll.h>

@@ -1,7 +1,6 @@
 /**
  * `npm run house`: how large the code is, and how its folders depend on each other. `npm run house -- --check` fails on
- * an import
- * that points up and is not among the known ones, and on a circle of files.
+ * an import that points up and is not among the known ones, and on a circle of files.
  */
 import { readFileSync } from 'node:fs';
 import { execFileSync } from 'node:child_process';

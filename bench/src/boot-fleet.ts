@@ -24,8 +24,7 @@ interface FleetStart {
 
 /**
  * Replicas that have loaded their code make their applications at the same moment, on a database that knows nothing and
- * on
- * one that knows their jobs. The floor is the same moment for applications without a scheduler.
+ * on one that knows their jobs. The floor is the same moment for applications without a scheduler.
  */
 export async function fleetFigures(server: string, { quick, samples }: Effort): Promise<Figure[]> {
   const [replicas, many, few] = quick ? [1, 20, 5] : [10, 500, 50];

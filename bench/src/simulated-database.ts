@@ -25,9 +25,8 @@ const CLAIM_STATEMENTS = 2;
 
 /**
  * As much of a PostgreSQL as the scheduler's replicas notice of each other: which occurrences are decided, from their
- * commit
- * on; the locks of jobs behind which claims wait; and cores, so that what comes at once is answered one after the
- * other.
+ * commit on; the locks of jobs behind which claims wait; and cores, so that what comes at once is answered one after
+ * the other.
  */
 export class SimulatedDatabase {
   readonly asked = new Map<StatementKind, Asked>();

@@ -13,8 +13,8 @@ const HOUR_MS = 3_600_000;
 
 /**
  * Time as it passes in an application whose scheduler is not enabled. Everything is its own but the clock and the
- * database's
- * answers to claims and ends: every other occurrence is won and its handler runs, the rest is another replica's.
+ * database's answers to claims and ends: every other occurrence is won and its handler runs, the rest is another
+ * replica's.
  */
 export class SimulatedDay {
   fires = 0;

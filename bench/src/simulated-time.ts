@@ -12,8 +12,7 @@ interface Timer {
 
 /**
  * The clocks and timers of this process, moved by hand: an hour passes as fast as what happens in it is computed. What
- * is
- * awaited between two timers takes no time.
+ * is awaited between two timers takes no time.
  */
 export class SimulatedTime {
   /** Milliseconds since the simulation began. */

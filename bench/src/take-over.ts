@@ -165,8 +165,7 @@ async function leaseOf(url: string): Promise<number> {
 
 /**
  * Twice, should the fleet take long to start, and then not for most of an hour: what comes due in the moment in which a
- * lease
- * ends may start in place of the run that was orphaned.
+ * lease ends may start in place of the run that was orphaned.
  * @param seconds from now
  */
 function soon(seconds: readonly number[]): string {

@@ -10,8 +10,7 @@ export interface BullMqOptions {
   redis?: string | Readonly<Record<string, unknown>>;
   /**
    * Another PostgreSQL, or another way to the scheduler's: its URL, or options of pg's `Pool`. BullMQ listens for
-   * notifications, so
-   * behind a pooler in transaction mode it needs a way past it. @default the scheduler's connection
+   * notifications, so behind a pooler in transaction mode it needs a way past it. @default the scheduler's connection
    */
   connection?: string | Readonly<Record<string, unknown>>;
   /** The schema of BullMQ's own tables, with PostgreSQL. @default 'bullmq' */

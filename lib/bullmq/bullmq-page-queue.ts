@@ -22,8 +22,7 @@ interface Carried {
 
 /**
  * A delivery that could not be dealt with is made again, for as long as that takes: whether a page is tried again or
- * dead is not BullMQ's
- * to say. Nothing is kept of those that were: `job_pages` has it.
+ * dead is not BullMQ's to say. Nothing is kept of those that were: `job_pages` has it.
  */
 const JOB = {
   attempts: 1_000_000,
@@ -198,11 +197,9 @@ const IDLE_WITHIN_MS = 500;
 
 /**
  * A worker of BullMQ that begins once its queue is ready: one that does not wait for that asks a queue that has failed
- * for good again
- * and again, without a pause in which anything else of the process could run. It is made anew until its database was
- * there and
- * had the tables: one that was not ready at its beginning never works. One that has worked finds its way back by
- * itself.
+ * for good again and again, without a pause in which anything else of the process could run. It is made anew until its
+ * database was there and had the tables: one that was not ready at its beginning never works. One that has worked finds
+ * its way back by itself.
  */
 export class LastingWorker {
   private current: Worker;

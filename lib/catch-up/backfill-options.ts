@@ -14,11 +14,9 @@ export interface BackfillOptions {
   maxConcurrent?: number;
   /**
    * `allow`: its runs may go on beside each other and beside the job's own, and those beside them. `forbid`: one after
-   * the
-   * other, each started when nothing else of the job runs. Where the job itself forbids overlap they are not started
-   * when an
-   * occurrence is due, or nearer than they are likely to take; one that comes due all the same waits for the run in
-   * hand.
+   * the other, each started when nothing else of the job runs. Where the job itself forbids overlap they are not
+   * started when an occurrence is due, or nearer than they are likely to take; one that comes due all the same waits
+   * for the run in hand.
    * @default the job's own policy
    */
   overlap?: BackfillOverlap;

@@ -17,8 +17,8 @@ const UNDECIDED_MS = 1_000;
 
 /**
  * Feeds backfills: queues as many of their occurrences as may run at a time, and more when those have ended. Whoever
- * has
- * room claims them, as everything that waits. While there is none it sleeps: `ScheduleFollower` sees when there is one.
+ * has room claims them, as everything that waits. While there is none it sleeps: `ScheduleFollower` sees when there is
+ * one.
  */
 @Injectable()
 export class BackfillService {

@@ -64,8 +64,7 @@ export function standingAmongNames(
 
 /**
  * Goes through fire times in their order and decides which are queued. What somebody has in hand is left alone, and so
- * is
- * what ran, unless it is to be replayed.
+ * is what ran, unless it is to be replayed.
  * @param fireTimes ascending
  * @param elsewhere where occurrences stand under other names of the job
  * @param liveAfter an occurrence later than this is still the schedule's own while it has no row

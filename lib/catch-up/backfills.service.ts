@@ -25,14 +25,12 @@ export interface BackfillPlan {
   readonly occurrences: number;
   /**
    * A forecast: an occurrence that the schedule or a person starts meanwhile is left alone then. With `replay`, what is
-   * run
-   * again is counted here as well as in `alreadyRan`.
+   * run again is counted here as well as in `alreadyRan`.
    */
   readonly willRun: number;
   /**
    * Done, dead, or cancelled after a start: left alone, or among those that will run when they are replayed. Also under
-   * a
-   * former name of the job: those are left alone in any case.
+   * a former name of the job: those are left alone in any case.
    */
   readonly alreadyRan: number;
   /** Queued, running or waiting for another attempt: left alone. */

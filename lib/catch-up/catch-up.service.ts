@@ -17,8 +17,7 @@ const LOOK_AGAIN_MS = 250;
 
 /**
  * Decides about occurrences that nobody ran in time: after an outage, a freeze, or when every replica was down. A duty
- * of
- * its own, so that thousands of missed occurrences delay none that is due now.
+ * of its own, so that thousands of missed occurrences delay none that is due now.
  */
 @Injectable()
 export class CatchUpService {

@@ -34,8 +34,7 @@ export class CatchUpStore {
 
   /**
    * Looks, plans, and writes all of the plan if nothing has changed since the look. Runs are written as queued: whoever
-   * has room
-   * claims them.
+   * has room claims them.
    */
   async decide(
     job: JobDefinition,

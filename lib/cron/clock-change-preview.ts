@@ -15,10 +15,8 @@ const CORRECTION_MS = 3 * 3_600_000;
 
 /**
  * The rule of Vixie cron (cron(8), "daylight saving time"). An expression with a `*` in minute or hour follows the
- * clock:
- * nothing is made up, and a repeated hour counts twice. A fixed one fires once for whatever a gap skipped, at the
- * instant
- * of the change, and not again in the second pass of a repeated hour.
+ * clock: nothing is made up, and a repeated hour counts twice. A fixed one fires once for whatever a gap skipped, at
+ * the instant of the change, and not again in the second pass of a repeated hour.
  */
 export function firingIn(cron: CronExpression, { startMs, offsetMs, offsetBeforeMs }: OffsetPeriod): Firing {
   const change = offsetMs - offsetBeforeMs;
@@ -61,8 +59,7 @@ export interface ClockChange {
   readonly offsetAfterMs: number;
   /**
    * Whether its owner should be told. A schedule that fires in twelve hours of the day or more is an interval to
-   * people,
-   * and they expect what a clock change does to it; one that fires in fewer names times of day.
+   * people, and they expect what a clock change does to it; one that fires in fewer names times of day.
    */
   readonly surprising: boolean;
 }

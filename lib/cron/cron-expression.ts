@@ -26,8 +26,8 @@ export interface CronExpression {
   readonly hours: readonly number[];
   readonly days: DayFields;
   /**
-   * Whether it names times of day rather than an interval: neither the minute nor the hour field begins with `*`
-   * (the distinction Vixie cron makes at clock changes).
+   * Whether it names times of day rather than an interval: neither the minute nor the hour field begins with `*` (the
+   * distinction Vixie cron makes at clock changes).
    */
   readonly fixed: boolean;
 }

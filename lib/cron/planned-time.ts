@@ -16,8 +16,7 @@ export function readInstant(given: unknown): number | null {
 
 /**
  * The planned time of a Job that a Kubernetes CronJob made, milliseconds: its name ends with the minutes since 1970.
- * The
- * annotation that says the same stands on the Job alone, where its pod cannot read it.
+ * The annotation that says the same stands on the Job alone, where its pod cannot read it.
  * @returns null for a Job that a person made
  */
 export function timeOfKubernetesJob(name: unknown): number | null {

@@ -7,8 +7,7 @@ export type FunctionValue = string | number | boolean | null | readonly (string 
 
 /**
  * Calls a function of the database: one statement, so that no lock is held while this process is waited for. It reads
- * committed
- * whatever the session's default is: what looks after it has taken a lock must look afresh.
+ * committed whatever the session's default is: what looks after it has taken a lock must look afresh.
  * @param name qualified
  * @returns its rows
  */

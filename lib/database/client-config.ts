@@ -18,10 +18,8 @@ export const CONNECT_TIMEOUT_MS = 10_000;
 
 /**
  * The kernel asks after so long without a word whether the other side is there, and again each second, as Node.js sets
- * it. What is
- * connected for long is idle for minutes, and by the kernel’s own default it would be hours until one was missed that a
- * firewall
- * has dropped.
+ * it. What is connected for long is idle for minutes, and by the kernel’s own default it would be hours until one was
+ * missed that a firewall has dropped.
  */
 export const KEEP_ALIVE = { keepAlive: true, keepAliveInitialDelayMillis: 10_000 };
 
@@ -100,10 +98,8 @@ const PARSERS = new Map<number, TypeParser>(
 
 /**
  * How answers to this library's statements are read, over whatever connection they come: as pg does by itself. Many
- * applications
- * change that for their whole process (`pg.types.setTypeParser`) or for a pool of theirs, and where `false` comes as
- * the text
- * `f`, each receipt would be written twice. What is not listed is read as text.
+ * applications change that for their whole process (`pg.types.setTypeParser`) or for a pool of theirs, and where
+ * `false` comes as the text `f`, each receipt would be written twice. What is not listed is read as text.
  */
 export const OWN_TYPES = {
   getTypeParser: (oid: number, format?: 'text' | 'binary'): TypeParser => {

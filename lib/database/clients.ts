@@ -11,8 +11,7 @@ interface Connected {
 
 /**
  * Breaks a connection of pg at once, without a word to a server that may not answer: what waits for it fails, and its
- * pool
- * makes a new one.
+ * pool makes a new one.
  * @param client pg's `Client`, as TypeORM or a pool gives it
  */
 export function breakConnection(client: unknown, why?: Error): void {
@@ -21,8 +20,7 @@ export function breakConnection(client: unknown, why?: Error): void {
 
 /**
  * The same for a connection that somebody may give back to its pool in this very moment: a pool takes none back that is
- * ending,
- * and hears of a broken one only later.
+ * ending, and hears of a broken one only later.
  */
 export function discardConnection(client: unknown): void {
   (client as Connected).end?.().catch(() => {});
@@ -34,12 +32,11 @@ type Done = (error: Error | null, ...rest: unknown[]) => void;
 
 /**
  * A connection whose errors are heard by somebody. Between its way out of a pool and the listener of whoever took it
- * there is a
- * moment in which a server that goes away would end the process. Whoever waits for an answer is told by that.
+ * there is a moment in which a server that goes away would end the process. Whoever waits for an answer is told by
+ * that.
  *
  * One that takes no writes any more, or that the server has ended, is not used again: after a switchover a session may
- * stay on what
- * was the primary, and its pool would give it out for ever.
+ * stay on what was the primary, and its pool would give it out for ever.
  */
 export class GuardedClient extends pg.Client {
   /** Nothing is asked on it, and no transaction is open. */

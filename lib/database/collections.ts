@@ -15,8 +15,7 @@ export async function* chunksOf<Item>(items: Items<Item>, size: number): AsyncGe
 
 /**
  * Does the work for each, so many at a time, and ends the source. After work that answered false or threw nothing more
- * is
- * begun; what is under way is waited for.
+ * is begun; what is under way is waited for.
  * @throws what the first of them threw
  */
 export async function inParallel<Item>(

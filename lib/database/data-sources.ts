@@ -61,8 +61,7 @@ export function lostConnections(source: DataSource): number {
 
 /**
  * Breaks the source's connections, so that nobody waits any longer for a database that does not answer: a claim whose
- * answer came
- * after the end would start a handler.
+ * answer came after the end would start a handler.
  */
 export function abandonConnections(source: DataSource): void {
   connections.get(source)?.abandon(new Error('The scheduler has stopped, and waits no longer for the database'));
@@ -102,8 +101,8 @@ export function applicationSource(dataSource: DataSource): DataSource {
 
 /**
  * A claim and an end that are sent at the same time find a connection, on whose session their functions are planned: to
- * make a
- * new one takes the database longer than both. All of them last from one look to the next. An older pg knows no `min`.
+ * make a new one takes the database longer than both. All of them last from one look to the next. An older pg knows no
+ * `min`.
  */
 function lasting(connection: PostgresConnection, poolSize: number): PostgresConnection {
   return { ...connection, extra: { min: Math.min(2, poolSize), idleTimeoutMillis: 60_000, ...connection.extra } };

@@ -27,9 +27,9 @@ export interface ProcessPlace {
 
 /**
  * Runs the server as a child of a shell that stops it and removes its folder when our end of the pipe closes, which the
- * kernel does however this process ends, SIGKILL included. So no signal or exit handler is needed here. The shell has
- * a session of its own (`detached`): Ctrl-C in a terminal does not take the server away from an application that is
- * still shutting down. SIGQUIT, PostgreSQL's immediate shutdown, because the data are thrown away.
+ * kernel does however this process ends, SIGKILL included. So no signal or exit handler is needed here. The shell has a
+ * session of its own (`detached`): Ctrl-C in a terminal does not take the server away from an application that is still
+ * shutting down. SIGQUIT, PostgreSQL's immediate shutdown, because the data are thrown away.
  */
 const KEEPER = `
   trap '' HUP INT TERM

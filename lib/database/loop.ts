@@ -23,8 +23,7 @@ export interface LoopOptions {
 
 /**
  * Runs a pass, sleeps, and runs it again until it is stopped. A pass that fails is tried again, after 0.1 s at first
- * and
- * the longest wait later; nothing but `stop()` ends a loop. Its timers never keep a process alive.
+ * and the longest wait later; nothing but `stop()` ends a loop. Its timers never keep a process alive.
  */
 export class Loop {
   private timer: NodeJS.Timeout | null = null;

@@ -18,8 +18,7 @@ export interface Patience {
 
 /**
  * Does the work, again and again while the database is in the way for reasons that may pass. A wrong password or a
- * missing
- * database is told at once.
+ * missing database is told at once.
  * @throws what the work throws, in words where it is the database's trouble
  */
 export async function withPatience<Result>({ waitMs, tell }: Patience, work: () => Promise<Result>): Promise<Result> {

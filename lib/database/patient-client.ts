@@ -40,9 +40,8 @@ export class OwnClient extends GuardedClient {
 /**
  * A kind of connection that is given up when an answer takes longer than so many milliseconds. pg itself only stops
  * waiting: the connection goes back to its pool, and the next statement waits behind the one that never ends. A
- * database
- * that is cut off without a word (a dead host, a dropped route) would so silence every loop for as long as TCP is
- * patient.
+ * database that is cut off without a word (a dead host, a dropped route) would so silence every loop for as long as TCP
+ * is patient.
  */
 export function clientWithPatience(patienceMs: number, pool = new Connections()): typeof pg.Client {
   return class extends OwnClient {

@@ -13,10 +13,8 @@ interface NumberedClient {
 
 /**
  * What statements of this library depend on, whatever the role, the database, PGOPTIONS or the server’s file say:
- * limits that are
- * for other people's statements, and how values are read and written. How long a statement may take its client decides,
- * and whether
- * a session may write is never overruled.
+ * limits that are for other people's statements, and how values are read and written. How long a statement may take its
+ * client decides, and whether a session may write is never overruled.
  */
 const SETTINGS: Record<string, string> = {
   default_transaction_isolation: 'read committed',
@@ -47,8 +45,8 @@ interface PgResult {
 /** What is known of a connection's session. */
 export interface SessionFacts {
   /**
-   * The connection is the session: what is set on it stays on it. Behind a pooler it is not, which is seen from
-   * the process id: a pooler makes up one of its own for its clients.
+   * The connection is the session: what is set on it stays on it. Behind a pooler it is not, which is seen from the
+   * process id: a pooler makes up one of its own for its clients.
    */
   readonly isOwn: boolean;
   /** On a session of its own, transactions are read committed without being asked to. */
@@ -59,10 +57,8 @@ const sessions = new WeakMap<object, Promise<SessionFacts>>();
 
 /**
  * Asks once for each connection, and gives a session of its own the settings that this library depends on. Under a
- * stricter
- * isolation, for one, a renewal of leases fails when a run that it is about ends in that moment, and with it all
- * others. Behind
- * a pooler nothing is set: the session is somebody else's a moment later.
+ * stricter isolation, for one, a renewal of leases fails when a run that it is about ends in that moment, and with it
+ * all others. Behind a pooler nothing is set: the session is somebody else's a moment later.
  * @param client this library's own, of pg's kind
  * @param patienceMs how long to wait for the answer; as long as the client does, if it is left out
  */

@@ -20,8 +20,7 @@ interface AnyClient {
 
 /**
  * The one way in which a statement of this library reaches a connection: the answer is read by this library's rules,
- * whatever the
- * application has set for its process or for the pool that the connection is of.
+ * whatever the application has set for its process or for the pool that the connection is of.
  * @param client pg's, as TypeORM or a pool gives it
  * @param patienceMs how long the answer is waited for; as long as the client does, if it is left out
  * @returns an answer for each statement, where there are several
@@ -56,8 +55,7 @@ export type Queryable = DataSource | EntityManager | QueryRunner;
 
 /**
  * Statements of this library over TypeORM's connections, the application's too: past TypeORM's own `query`, which reads
- * answers as
- * the application has its pool read them.
+ * answers as the application has its pool read them.
  */
 export function queryOn(target: Queryable): Query {
   return async <Row>(sql: string, parameters?: readonly unknown[]) => {

@@ -14,10 +14,8 @@ interface Theirs {
 
 /**
  * Says what is in the way of receipts on another way to a database; null where nothing is. Whether it is the
- * scheduler's
- * own is tried, not read off names or numbers, which a copy of a database shares with it: a lock that is held here must
- * be
- * seen there.
+ * scheduler's own is tried, not read off names or numbers, which a copy of a database shares with it: a lock that is
+ * held here must be seen there.
  */
 export async function problemWithDatabase(scheduler: SchedulerDatabase, target: Queryable): Promise<string | null> {
   const { tables } = scheduler;

@@ -38,8 +38,8 @@ const MOST_TRIES = 5;
 
 /**
  * How long a change of a table waits for transactions that have it, in milliseconds: behind it waits everybody else,
- * and a handler
- * may be long in its transaction. Shorter than any deadlock is looked for, so that it is the migration that yields.
+ * and a handler may be long in its transaction. Shorter than any deadlock is looked for, so that it is the migration
+ * that yields.
  */
 const LOCK_WITHIN_MS = 500;
 

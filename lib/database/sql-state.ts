@@ -72,9 +72,8 @@ export function isUseless(error: unknown): boolean {
 
 /**
  * True when the server refused a value, or the row that would come of it: out of range, malformed, against a
- * constraint, not in its
- * encoding, too large, or what a trigger says. The same again is refused again. A partition that is missing is none of
- * these.
+ * constraint, not in its encoding, too large, or what a trigger says. The same again is refused again. A partition that
+ * is missing is none of these.
  */
 export function isRefusedData(error: unknown): boolean {
   const { code = '' } = postgresError(error);

@@ -29,8 +29,7 @@ export async function sendTogether(
 
 /**
  * The text with its values in it: a message of several statements takes no parameters. What stands in quotes is left as
- * it is: a schema
- * may have the name `a$1b`.
+ * it is: a schema may have the name `a$1b`.
  */
 function inlined({ text, values }: Statement, client: MessageClient): string {
   return text.replace(/"[^"]*"|'[^']*'|\$(\d+)/g, (whole, position?: string) =>
@@ -56,8 +55,7 @@ export type Bounded = <Result>(statement: Promise<Result>) => Promise<Result>;
 
 /**
  * Does the work on a connection of the data source, which may be the application's. One that gives no answer to one of
- * the receipt's
- * own statements is broken: its run would otherwise keep its lease and never end.
+ * the receipt's own statements is broken: its run would otherwise keep its lease and never end.
  */
 export async function onReceiptConnection<Result>(
   dataSource: DataSource,
@@ -95,8 +93,8 @@ export async function orBreak<Result>(
 
 /**
  * Sends one statement on the manager's connection: in the transaction that is under way there, or with one of its own
- * around it, in one
- * message. That is read committed, whatever the default: what looks after it has waited must look afresh.
+ * around it, in one message. That is read committed, whatever the default: what looks after it has waited must look
+ * afresh.
  */
 export async function callAlone<Row>({ queryRunner }: EntityManager, statement: Statement): Promise<Row[]> {
   const client = (await queryRunner!.connect()) as MessageClient;
@@ -124,9 +122,8 @@ export interface JoinedReceipt {
 
 /**
  * Runs the work in a part of the application's transaction that is taken back alone when the work fails: a receipt
- * whose
- * effect failed must not be committed by somebody who caught the error. The transaction itself is the application's to
- * end.
+ * whose effect failed must not be committed by somebody who caught the error. The transaction itself is the
+ * application's to end.
  */
 export async function inJoinedTransaction<Result>(
   { queryRunner }: JoinedManager,
@@ -161,10 +158,9 @@ export interface MergedEnd<Result> {
 
 /**
  * Runs the work in a transaction whose beginning goes to the server together with its first statements, and whose
- * commit
- * together with its last: the receipt costs no way to the server of its own. TypeORM knows of the transaction, so that
- * nested ones are savepoints and its subscribers hear of it. Read committed, whatever the default: the end must see the
- * lease as heartbeats have renewed it meanwhile.
+ * commit together with its last: the receipt costs no way to the server of its own. TypeORM knows of the transaction,
+ * so that nested ones are savepoints and its subscribers hear of it. Read committed, whatever the default: the end must
+ * see the lease as heartbeats have renewed it meanwhile.
  *
  * @param work is given the rows of each opening statement
  */

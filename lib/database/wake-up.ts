@@ -3,10 +3,8 @@ import type { Tables } from './tables.js';
 
 /**
  * SQL that has every instance look at once, when the transaction commits. A hint, that may be lost: they look at their
- * next
- * poll in any case. For what somebody waits for; never where occurrences are claimed and ended, for commits that notify
- * wait
- * for each other, all over the database server.
+ * next poll in any case. For what somebody waits for; never where occurrences are claimed and ended, for commits that
+ * notify wait for each other, all over the database server.
  */
 export function wakingUp({ wakeUps }: Tables, what: 'runs' | 'jobs'): string {
   return `pg_notify('${wakeUps}', '${what}')`;

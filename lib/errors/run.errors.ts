@@ -94,8 +94,7 @@ export class ShutdownError extends SchedulerError {
 
 /**
  * Thrown by a handler: the attempt has failed, and the next one is to be made then, whatever the job's `backoff` says.
- * It
- * counts as an attempt; after the last one the run is dead all the same.
+ * It counts as an attempt; after the last one the run is dead all the same.
  */
 export class RetryLater extends SchedulerError {
   /**

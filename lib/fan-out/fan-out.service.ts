@@ -41,17 +41,15 @@ export class FanOutService {
 
   /**
    * Publishes pages of the run whose handler calls it: each is written to `job_pages` and then handed to the queue.
-   * When the handler
-   * has returned, the run needs nobody any more: it is `fanned_out`, and ends with the last of its pages.
+   * When the handler has returned, the run needs nobody any more: it is `fanned_out`, and ends with the last of its
+   * pages.
    *
    * A retried attempt adds nothing that is there. For that a page has an id, made by you or of its place: without ids
-   * of their own, the
-   * pages must come in the same order again. Data of a page that is there stay as they were.
+   * of their own, the pages must come in the same order again. Data of a page that is there stay as they were.
    *
    * @param pages `{ id?, data }`, or the data alone; at most 1 MB of JSON each
    * @throws OutsideRunError outside a handler; InvalidPagesError when there is no `@DistributedCronPage` for the job
-   * here, or two pages
-   * have one id; LeaseLostError when the run is no longer this process'
+   * here, or two pages have one id; LeaseLostError when the run is no longer this process'
    */
   publish<Data>(pages: Iterable<PageInput<Data>> | AsyncIterable<PageInput<Data>>): Promise<Published> {
     const work = this.write(pages);

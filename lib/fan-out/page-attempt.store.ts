@@ -62,8 +62,7 @@ export class PageAttemptStore {
 
   /**
    * Begins the next attempt of a page. Who worked it before and has not ended it is dead, frozen, or cut off from the
-   * queue: what it
-   * has open of receipts is ended, and what it writes from now on is refused.
+   * queue: what it has open of receipts is ended, and what it writes from now on is refused.
    */
   async claim({ jobName, fireTime, page, ticket }: PageTicket, instanceId: string): Promise<PageClaim> {
     const [row] = await this.database.call<BegunRow>('page_begin_1', [

@@ -48,8 +48,7 @@ export class PageExecutor {
 
   /**
    * What the queue of that job has delivered. Whoever can write to the queue can have it deliver anything: what is no
-   * ticket of the job
-   * is told and dropped, for delivered again it would be none either.
+   * ticket of the job is told and dropped, for delivered again it would be none either.
    */
   async deliver(jobName: string, given: unknown): Promise<void> {
     const ticket = readTicket(given);

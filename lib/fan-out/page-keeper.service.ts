@@ -102,10 +102,8 @@ export class PageKeepingStore {
 
   /**
    * Queues again what is under way in processes that are gone, and what the queue seems to have lost: of an occurrence
-   * in which
-   * nothing has moved for a while, whatever it was given. A queue that has not lost it drops it, or delivers it once
-   * too often.
-   * What waits of a run that was cancelled before its tick had ended waits for nobody.
+   * in which nothing has moved for a while, whatever it was given. A queue that has not lost it drops it, or delivers
+   * it once too often. What waits of a run that was cancelled before its tick had ended waits for nobody.
    * @returns how many are queued again
    */
   async recover(
@@ -168,10 +166,8 @@ const STILL_FOR_MS = 600_000;
 
 /**
  * Does for pages what nobody in particular does: hands over what is due and was not handed over (after a failure, a
- * replay, or a
- * crash in between), ends occurrences that are cancelled, tells handlers here that their page is no longer theirs, and
- * finds what
- * the queue has lost.
+ * replay, or a crash in between), ends occurrences that are cancelled, tells handlers here that their page is no longer
+ * theirs, and finds what the queue has lost.
  */
 @Injectable()
 export class PageKeeper {

@@ -111,8 +111,7 @@ export class FanOutStore {
 
   /**
    * Completes a run that may have pages. If it has, it needs no lease and no owner from now on: the last of them ends
-   * it, and when all
-   * have ended already, this does. Without pages it is done.
+   * it, and when all have ended already, this does. Without pages it is done.
    * @returns null when the run is no longer ours
    */
   async complete(run: OwnedRun): Promise<WrittenEnd | null> {

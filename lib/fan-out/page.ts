@@ -162,8 +162,7 @@ export interface PageQueueContext {
 
 /**
  * A queue that spreads pages over workers. It delivers each ticket at least once, and decides nothing: whether a page
- * is done, is
- * tried again or dead, is in `job_pages`. So it may deliver too often, late and in any order.
+ * is done, is tried again or dead, is in `job_pages`. So it may deliver too often, late and in any order.
  */
 export interface PageQueue {
   /** Called before anything else, and again when it has failed. */

@@ -7,8 +7,7 @@ interface Entry<Key> {
 
 /**
  * Keys in the order of the instants they are due: a binary heap that knows where each key stands, so that any of them
- * can
- * be moved or taken out. To look at what is due costs as much as is due, however many others there are.
+ * can be moved or taken out. To look at what is due costs as much as is due, however many others there are.
  */
 export class DueQueue<Key> {
   /** The parent of `i` is `(i - 1) >> 1`, and never due after its children. */

@@ -37,8 +37,8 @@ export const PAGE_PARAMETER: HandlerParameter = { key: '99:1', index: 1 };
 
 /**
  * Nest applies guards, pipes and interceptors by the parameters it knows of: the run is the first, unless a custom
- * decorator took its
- * place. It is told for as long as it binds the method, and no longer: for thousands of jobs it would be megabytes.
+ * decorator took its place. It is told for as long as it binds the method, and no longer: for thousands of jobs it
+ * would be megabytes.
  */
 export function withArguments<Result>(
   instance: object,

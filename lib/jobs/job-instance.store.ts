@@ -89,8 +89,7 @@ export class JobInstanceStore {
 
   /**
    * The jobs that no live instance declares any more, nor is about to take over under another name; also those made at
-   * run
-   * time whose `handler` nobody has. They are not run.
+   * run time whose `handler` nobody has. They are not run.
    */
   async unregistered(): Promise<UnregisteredJob[]> {
     const rows = await this.database.call<{ name: string; cron: string; time_zone: string; handler: string | null }>(

@@ -29,10 +29,8 @@ export class JobScheduleStore {
 
   /**
    * Writes the declarations. A new job has no past, unless it has a former name. Nor has one whose name was given up
-   * for
-   * another that is declared beside it: it is a job of its own. The expression and the zone of a job that is there
-   * already
-   * stay as they are: see `TakeOverStore`. So does what an operator set.
+   * for another that is declared beside it: it is a job of its own. The expression and the zone of a job that is there
+   * already stay as they are: see `TakeOverStore`. So does what an operator set.
    * @param presence null for an instance that takes no part
    * @returns the declared jobs and those made at run time, as they are stored
    */
@@ -146,11 +144,9 @@ export class JobScheduleStore {
 
   /**
    * Remembers how far jobs are decided, in one statement; never backwards, never for an expression that was replaced,
-   * and never on a
-   * server that may lack the rows.
-   * The rows are locked in the order of the names, as everywhere: left to itself, the update takes them in the order
-   * its
-   * plan finds them, and two replicas, or one that starts, would wait for each other.
+   * and never on a server that may lack the rows. The rows are locked in the order of the names, as everywhere: left to
+   * itself, the update takes them in the order its plan finds them, and two replicas, or one that starts, would wait
+   * for each other.
    */
   async remember(watermarks: readonly Watermark[]): Promise<void> {
     const { jobSchedule } = this.database.tables;
@@ -202,18 +198,15 @@ function isThere(row: Partial<StoredJobRow>): row is StoredJobRow {
 export interface SeenAtStart extends SeenSchedules {
   /**
    * The database was away until just now, and there are instances that were not heard of since: they may be about to
-   * come
-   * back. At any other time such an instance is gone.
+   * come back. At any other time such an instance is gone.
    */
   readonly othersMayBeBack: boolean;
 }
 
 /**
  * Which server answered, and how many connections had been lost before it was asked. What was said before may be gone
- * from
- * another server, and from one that was restarted: a standby that was promoted lacks what it had not been sent, and a
- * server that
- * crashed what was not on its disk (`synchronous_commit`).
+ * from another server, and from one that was restarted: a standby that was promoted lacks what it had not been sent,
+ * and a server that crashed what was not on its disk (`synchronous_commit`).
  */
 export interface ServerSeen {
   readonly server: string;

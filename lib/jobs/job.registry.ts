@@ -15,10 +15,8 @@ const FOLLOW_WITHIN_MS = 2_000;
 
 /**
  * The jobs of this instance, and jobs made at run time: added, changed or removed on any replica, followed by all
- * within
- * one `pollInterval`, and by the one where that is asked for before the call resolves. A replica without the handler
- * leaves
- * such a job alone.
+ * within one `pollInterval`, and by the one where that is asked for before the call resolves. A replica without the
+ * handler leaves such a job alone.
  */
 @Injectable()
 @AfterRegistration()
@@ -72,8 +70,7 @@ export class JobRegistry {
 
   /**
    * Changes a job that was made at run time; what is not given stays. What is decided stays decided: another expression
-   * or
-   * zone holds from now on.
+   * or zone holds from now on.
    * @throws InvalidOptionsError as `add`, UnknownJobError when there is none of that name that was made at run time
    */
   async update(name: string, changes: Partial<Omit<RunTimeJob, 'name'>>): Promise<void> {

@@ -30,8 +30,7 @@ const MOST_DROPPED = 100;
 
 /**
  * The jobs this instance can run, by name: those its code declares, with the schedule that the database has for them,
- * and
- * those made at run time whose handler it has.
+ * and those made at run time whose handler it has.
  */
 @Injectable()
 export class KnownJobs {

@@ -13,8 +13,7 @@ const HAS_SAID_AFTER_MS = 60_000;
 
 /**
  * Tells of live instances that cannot be replicas of this one, although they take part with it: those of another
- * application
- * that has the same jobs, and those whose time-zone data give other fire times. Each is told once.
+ * application that has the same jobs, and those whose time-zone data give other fire times. Each is told once.
  */
 @Injectable()
 export class OtherInstances {
@@ -36,8 +35,7 @@ export class OtherInstances {
 
   /**
    * Looks when the instances are others than before, and again as long as one of them has just started: it is there a
-   * moment
-   * before it says what it is.
+   * moment before it says what it is.
    * @param company changes with each instance that comes or goes
    */
   async lookWhenChanged(company: string): Promise<void> {

@@ -51,8 +51,7 @@ export class OwnPresence {
 
   /**
    * Perhaps all were taken for gone, because the database was away: those that are not back yet are given the time to
-   * be, or
-   * the first one would take over from live ones.
+   * be, or the first one would take over from live ones.
    */
   giveOthersTime(): void {
     this.takesOverFrom = monotonicNow() + this.facts.aliveMs;

@@ -12,8 +12,7 @@ const IDLE_POLLS = 6;
 
 /**
  * How often an instance asks the database what has changed. While it is sure to be woken up it may take its time;
- * behind a
- * pooler, or while its connection is being made again, it keeps to `pollInterval`.
+ * behind a pooler, or while its connection is being made again, it keeps to `pollInterval`.
  */
 @Injectable()
 export class PollPace {

@@ -8,8 +8,7 @@ import { Timelines } from './timelines.js';
 
 /**
  * Brings the timelines back to what the database says. What was decided here since the last watermark may have no row
- * any more, on a
- * server that was promoted or restarted: it is decided again, as what is late or missed.
+ * any more, on a server that was promoted or restarted: it is decided again, as what is late or missed.
  */
 @Injectable()
 export class Rewinding {

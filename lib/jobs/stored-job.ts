@@ -186,8 +186,7 @@ const COUNTS: readonly Standing[] = ['never ran', 'ran', 'under way'];
 
 /**
  * Where occurrences stand that have a row under a name that the job had before, by fire time in milliseconds. Those
- * names
- * all yield to the one that holds now.
+ * names all yield to the one that holds now.
  */
 export async function standingsElsewhere(
   query: Query,

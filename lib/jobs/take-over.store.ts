@@ -14,10 +14,8 @@ const MOST_AT_ONCE = 200;
 /**
  * Gives a job the schedule, or the name, that this instance declares: once no live instance declares the one it has. So
  * two versions of an application that run side by side follow one schedule, the one that was there first, and in a
- * deploy
- * as in a rollback it changes once, when the last instance of the version that leaves has gone. What an operator has
- * put in
- * place of the declared schedule stays, also under another name, until it is cleared.
+ * deploy as in a rollback it changes once, when the last instance of the version that leaves has gone. What an operator
+ * has put in place of the declared schedule stays, also under another name, until it is cleared.
  */
 export class TakeOverStore {
   private readonly query: Query;

@@ -4,8 +4,7 @@ import type { JobTimeline } from './job-timeline.js';
 
 /**
  * The timelines of all jobs of this instance, in the order they are due. They tell when they are moved; their new
- * places
- * are found when somebody looks.
+ * places are found when somebody looks.
  */
 @Injectable()
 export class Timelines {

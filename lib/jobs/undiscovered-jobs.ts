@@ -16,8 +16,8 @@ export function markDiscovered(modules: ModulesContainer, prototype: object): vo
 
 /**
  * Warns when Nest makes an instance of the class in an application that schedules nothing of it. A decorator runs
- * before there
- * is any application, so it asks Nest's injector for the modules, as `@Inject()` on a property does; nothing is stored.
+ * before there is any application, so it asks Nest's injector for the modules, as `@Inject()` on a property does;
+ * nothing is stored.
  */
 export function warnUnlessDiscovered(prototype: object): void {
   if (MODULES in prototype) return;

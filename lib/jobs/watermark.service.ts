@@ -9,8 +9,7 @@ const REMEMBER_EVERY_MS = 60_000;
 
 /**
  * Remembers in the database how far each job is decided: now and then, all jobs that moved in one statement, nothing
- * when
- * none has. A replica that starts compares fire times with rows from there on, not from the beginning of time.
+ * when none has. A replica that starts compares fire times with rows from there on, not from the beginning of time.
  */
 @Injectable()
 export class WatermarkService {

@@ -9,8 +9,7 @@ import { InFlightRuns } from '../runs/in-flight-runs.js';
 
 /**
  * The scheduler's timers keep no process alive. An application without a server (`createApplicationContext`) has
- * nothing
- * else that would, and would end at once with all its jobs: it is kept until it closes. Tests are not.
+ * nothing else that would, and would end at once with all its jobs: it is kept until it closes. Tests are not.
  */
 @Injectable()
 export class KeepAlive {
@@ -43,8 +42,7 @@ export class Drain {
   /**
    * Waits for running handlers, aborts those that take too long and waits a little more.
    * @returns how many are still running and have not handed over: their runs stay owned until their leases end, their
-   * pages
-   * until the queue delivers them again
+   * pages until the queue delivers them again
    */
   async drain(): Promise<number> {
     if (await this.drained(this.options.shutdownTimeoutMs)) return 0;

@@ -12,8 +12,7 @@ const LOOK_AT_LEAST_EVERY_MS = 10_000;
 
 /**
  * Tells when this machine's wall clock and the database's disagree, once when it begins and once when it is over.
- * Nothing
- * is decided by it. Asks the database nothing: the reaper reads its clock at every poll.
+ * Nothing is decided by it. Asks the database nothing: the reaper reads its clock at every poll.
  */
 @Injectable()
 export class ClockWatchService {

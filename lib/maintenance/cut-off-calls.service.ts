@@ -12,8 +12,7 @@ const PARK_AT_ONCE = 100;
 
 /**
  * Parks calls outside the database whose run has ended without their answer, so that a person hears of them. Looks when
- * a
- * run of this instance ends that may have left some, and once a minute for those that nobody saw end.
+ * a run of this instance ends that may have left some, and once a minute for those that nobody saw end.
  */
 @Injectable()
 export class CutOffCalls {

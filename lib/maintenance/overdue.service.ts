@@ -46,8 +46,7 @@ const LOOK_AT_LEAST_EVERY_MS = 60_000;
 
 /**
  * Tells when a job that should succeed every so often has not, whatever the reason: also when nobody runs it. Sleeps
- * until
- * the first could be overdue; asks nothing while no job says that it should.
+ * until the first could be overdue; asks nothing while no job says that it should.
  */
 @Injectable()
 export class OverdueService {

@@ -11,8 +11,7 @@ const SHOWN = 1_000;
 
 /**
  * Cancels a statement of this role that is under way on another connection. By its text: behind a pooler a connection's
- * number
- * is not that of the session which works for it.
+ * number is not that of the session which works for it.
  */
 export async function cancelStatement(query: Query, text: string): Promise<void> {
   await query(
@@ -60,8 +59,7 @@ export type Forgotten =
 
 /**
  * Drops partitions whole. One is marked, detached while everything goes on beside it, looked at once more when nobody
- * can
- * reach it, and dropped; or given back, when something was begun in it meanwhile. Each step can be finished by any
+ * can reach it, and dropped; or given back, when something was begun in it meanwhile. Each step can be finished by any
  * replica.
  */
 export class RetentionStore {
@@ -128,8 +126,7 @@ export class RetentionStore {
 
   /**
    * Outside of a transaction, as PostgreSQL wants it: it waits for whoever uses the table by now, and nobody for it.
-   * What is
-   * cut short stays half detached, out of sight of everybody, and is finished at another pass.
+   * What is cut short stays half detached, out of sight of everybody, and is finished at another pass.
    * @returns false when somebody still uses it
    */
   private async detach(

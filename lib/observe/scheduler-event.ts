@@ -68,8 +68,7 @@ export type SchedulerFact =
     } & AttemptFacts)
   /**
    * Once for each attempt: seconds after its signal was aborted its handler has not ended; or, not `told` so because
-   * the job has
-   * no `timeout`, seconds after its `budget`. It may never end.
+   * the job has no `timeout`, seconds after its `budget`. It may never end.
    */
   | ({ readonly type: 'run.stuck'; readonly told: boolean; readonly runningMs: number } & AttemptFacts)
   /**
@@ -156,8 +155,7 @@ export type SchedulerFact =
   | ({ readonly type: 'receipt.bypassed'; readonly entity: string; readonly effect: string } & AttemptFacts)
   /**
    * A job has another schedule on this instance than before, or something else of it changed: edited, renamed, or made
-   * at
-   * run time. `was` is null for a new one, and where the schedule is the same; `updated` is true for the latter.
+   * at run time. `was` is null for a new one, and where the schedule is the same; `updated` is true for the latter.
    */
   | {
       readonly type: 'job.scheduled';
@@ -183,14 +181,12 @@ export type SchedulerFact =
   | { readonly type: 'job.unreadable'; readonly jobName: string; readonly problem: string }
   /**
    * The database refuses a step of this run because of what is stored of it or of its job, or what was to be written:
-   * somebody has to
-   * mend it. Other runs go on. Told once, until it was accepted again.
+   * somebody has to mend it. Other runs go on. Told once, until it was accepted again.
    */
   | ({ readonly type: 'data.refused'; readonly step: RefusedStep; readonly error: StoredError } & RunKey)
   /**
    * No live instance can run these jobs any more. None declares them, and `perhapsNow` is a new job with the same
-   * schedule; or
-   * they were made at run time, and none has the handler `missingHandler`.
+   * schedule; or they were made at run time, and none has the handler `missingHandler`.
    */
   | {
       readonly type: 'job.unregistered';
@@ -202,8 +198,7 @@ export type SchedulerFact =
     }
   /**
    * After a connection was lost, or the server was restarted or another promoted: occurrences that were decided have no
-   * row any more,
-   * the first and the last of them. They are decided again.
+   * row any more, the first and the last of them. They are decided again.
    */
   | { readonly type: 'job.rewound'; readonly jobName: string; readonly from: Date; readonly until: Date }
   /**
@@ -220,8 +215,7 @@ export type SchedulerFact =
     }
   /**
    * By the time-zone data of the live instance `other` the clocks of zones that jobs are in here change otherwise, this
-   * year or
-   * the next. `tz` is the version of the data here, null where it is unknown.
+   * year or the next. `tz` is the version of the data here, null where it is unknown.
    */
   | {
       readonly type: 'zones.differ';
@@ -261,14 +255,13 @@ export type SchedulerFact =
   | { readonly type: 'partition.dropped'; readonly names: readonly string[]; readonly dead: number }
   /**
    * It ended at `until`, is older than the retention, and is kept because of what is open in its months; null: because
-   * a
-   * transaction that began before has not ended. Told by one replica, once a day.
+   * a transaction that began before has not ended. Told by one replica, once a day.
    */
   | { readonly type: 'partition.kept'; readonly name: string; readonly until: Date; readonly open: StillOpen | null }
   /**
    * This machine's clock is further from the database's than `maxClockSkew`; ahead of it when `skewMs` is above zero.
-   * Told
-   * once, and again when it is twice as bad or on the other side. Due-ness goes by the database's clock all the same.
+   * Told once, and again when it is twice as bad or on the other side. Due-ness goes by the database's clock all the
+   * same.
    */
   | { readonly type: 'clock.skewed'; readonly skewMs: number; readonly maxMs: number }
   /** The clocks agree again. */

@@ -34,8 +34,7 @@ export class DeadLetterStore {
 
   /**
    * Makes a run claimable now. What it has of attempts does not count any more, its key and its receipts stay. It
-   * leaves a
-   * backfill that is active.
+   * leaves a backfill that is active.
    * @param allowed the statuses it may have
    * @returns null when there is no such run
    */
@@ -81,8 +80,7 @@ type BulkVerb = 'replay' | 'discard';
 
 /**
  * What `DeadLetterStore` does to one run, done to many: each verb is one statement with a limit, that also records it
- * for
- * each run. A run that somebody else changes right now is passed over.
+ * for each run. A run that somebody else changes right now is passed over.
  */
 export class DeadLetterBulkStore {
   constructor(private readonly database: SchedulerDatabase) {}
@@ -161,11 +159,9 @@ export class DeadLetters {
 
   /**
    * Lets one run begin again, with all the attempts its job allows: the same occurrence, so that receipts hold what was
-   * done.
-   * It waits like any waiting run: for its turn, and for the end of a pause. A done, skipped or cancelled run may be
-   * replayed
-   * as well.
-   * One that died of its pages begins again with those that are not done; its handler is not called.
+   * done. It waits like any waiting run: for its turn, and for the end of a pause. A done, skipped or cancelled run may
+   * be replayed as well. One that died of its pages begins again with those that are not done; its handler is not
+   * called.
    * @throws UnknownRunError when there is none
    * @throws RunStateError when it is running or queued, when its row stands for a gap of several occurrences, or when
    * its job was removed

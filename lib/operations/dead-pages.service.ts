@@ -175,9 +175,8 @@ export class DeadPages {
 
   /**
    * Lets dead pages begin again, with all their attempts and the same receipts; those that are done are left alone.
-   * Their occurrence
-   * waits like any waiting run: for its turn, and for the end of a pause. Then it is under way, and ends with the last
-   * of them.
+   * Their occurrence waits like any waiting run: for its turn, and for the end of a pause. Then it is under way, and
+   * ends with the last of them.
    * @throws InvalidOptionsError
    */
   async replay(filter: DeadPageFilter, operator: Operator, options?: DeadPageOptions): Promise<ChangedPages> {
@@ -191,8 +190,7 @@ export class DeadPages {
 
   /**
    * Ends dead pages for good: they are cancelled, with the operator's reason. When none is left of a dead occurrence,
-   * that is
-   * cancelled, too. With `dryRun` no reason is needed.
+   * that is cancelled, too. With `dryRun` no reason is needed.
    * @throws InvalidOptionsError
    */
   async discard(filter: DeadPageFilter, operator: Operator, options?: DeadPageOptions): Promise<ChangedPages> {

@@ -48,10 +48,8 @@ export class Deliveries implements OnModuleDestroy {
 
   /**
    * Delivers one occurrence, as often as you like: it runs once. Whichever replica has room starts it, this one at
-   * once.
-   * Its decision is that of the ticker: what is paused, turned off, in the way of another run or too late gets a row
-   * that
-   * says so. Also for a job with `trigger: 'schedule'`: whoever is first, the ticker or the delivery, decides.
+   * once. Its decision is that of the ticker: what is paused, turned off, in the way of another run or too late gets a
+   * row that says so. Also for a job with `trigger: 'schedule'`: whoever is first, the ticker or the delivery, decides.
    * @returns what there is of it now; `duplicate` when it was decided before
    * @throws InvalidOptionsError, UnknownJobError; DeliveryRefusedError when the schedule has no such time, or it is
    * still to come

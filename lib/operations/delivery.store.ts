@@ -128,8 +128,7 @@ export class DeliveryStore {
 
   /**
    * Decides about an occurrence by the same statement as a claim that is due: whoever comes second finds the row. What
-   * is to
-   * run wakes all instances up: here may be no room, or nobody who runs it.
+   * is to run wakes all instances up: here may be no room, or nobody who runs it.
    * @param off why it is not to run, whatever else there is; null when nothing says so
    */
   async take(job: DeliverableJob, fireTime: Date, off: string | null, delivery: Delivery): Promise<ClaimVerdict> {

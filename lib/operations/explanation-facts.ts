@@ -75,8 +75,7 @@ export interface ExplanationFacts {
   readonly row: ExplainedRow | null;
   /**
    * Whether the schedule has this fire time and waits for its delivery, which rule of its calendar leaves it out, and
-   * those around it; null when the
-   * schedule cannot be read here.
+   * those around it; null when the schedule cannot be read here.
    */
   readonly schedule: {
     readonly fires: boolean;

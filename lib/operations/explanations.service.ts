@@ -153,10 +153,8 @@ export class ExplainStore {
 
   /**
    * What was under way, or skipped, during an attempt of this run, or when it was skipped. Nothing begins before it is
-   * due, so
-   * what came due later is none of it; nor is what had been due for days, unless it is still under way: to find that,
-   * all of
-   * the job's history would have to be read.
+   * due, so what came due later is none of it; nor is what had been due for days, unless it is still under way: to find
+   * that, all of the job's history would have to be read.
    */
   private async others(
     { jobName, fireTime }: RunKey,
@@ -301,9 +299,8 @@ export class Explanations {
 
   /**
    * How many runners started for that planned time; what blocked the second start; whether it overlapped others; what
-   * to
-   * do to rerun it; and why it did not run, when it did not. By the schedule as it is now. A job or a time that nobody
-   * knows is an answer, too.
+   * to do to rerun it; and why it did not run, when it did not. By the schedule as it is now. A job or a time that
+   * nobody knows is an answer, too.
    * @throws InvalidOptionsError
    */
   async explain(jobName: string, fireTime: Date): Promise<Explanation> {

@@ -83,8 +83,7 @@ export class Flags {
 
   /**
    * Those that are set and those that jobs name, by name. The provider is asked about those that it was not asked about
-   * within
-   * ten seconds, and waited for a second at most.
+   * within ten seconds, and waited for a second at most.
    */
   async flags(): Promise<FlagState[]> {
     const stored = await this.store.list();

@@ -156,8 +156,7 @@ export class InDoubtStore {
 
   /**
    * Keeps what a person says came of them, and records it for each. One whose call is made again, or answered, right
-   * now is
-   * not changed.
+   * now is not changed.
    * @param answer JSON of what the receiver answered; null for nothing
    */
   async resolve(
@@ -239,8 +238,7 @@ export class InDoubt {
 
   /**
    * The calls that wait for a person, the oldest first: parked ones, and those whose run has ended. Ask the receiver
-   * for the
-   * idempotency key, then say what came of it: {@link resolveInDoubt}.
+   * for the idempotency key, then say what came of it: {@link resolveInDoubt}.
    * @throws InvalidOptionsError
    */
   async inDoubt(filter?: InDoubtFilter): Promise<EffectInDoubt[]> {

@@ -133,8 +133,7 @@ function lastRun({ fireTime, status, startedAt, finishedAt }: StoredLastRun): La
 
 /**
  * `active`: a live instance can run it. `unregistered`: none declares it, and it does not run. `removed`: it was made
- * at
- * run time, and taken out. `renamed`: its occurrences are decided under another name.
+ * at run time, and taken out. `renamed`: its occurrences are decided under another name.
  */
 export type JobState = 'active' | 'unregistered' | 'removed' | 'renamed';
 

@@ -129,8 +129,7 @@ export class Overrides {
 
   /**
    * The schedule that the code declares holds again, as soon as an instance that declares it looks: it is woken up, or
-   * does
-   * within one `pollInterval`.
+   * does within one `pollInterval`.
    * @returns false when there was no override
    * @throws UnknownJobError, RenamedJobError
    */

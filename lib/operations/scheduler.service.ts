@@ -25,9 +25,8 @@ const numberOfBackfills = integer({ atLeast: 1, atMost: 10_000 });
 
 /**
  * The operator's verbs in one place: what a person, a script or a screen does with jobs. Nothing here runs by itself.
- * Each
- * verb is described where it is made; all by which a person changes something take `{ by, reason? }` and are kept in
- * `job_actions`.
+ * Each verb is described where it is made; all by which a person changes something take `{ by, reason? }` and are kept
+ * in `job_actions`.
  */
 @Injectable()
 @AfterRegistration()
@@ -182,10 +181,9 @@ export class SchedulerService {
 
   /**
    * Runs the past occurrences of a job from `from` to `to`, both included, oldest first, a few at a time; none may
-   * still be
-   * to come by the database's clock. What has run already is left alone unless `replay` is asked for, and so is what is
-   * under way; what was skipped or cancelled never ran. Any replica that knows the job takes part. A live occurrence is
-   * never given up for it: see `overlap`.
+   * still be to come by the database's clock. What has run already is left alone unless `replay` is asked for, and so
+   * is what is under way; what was skipped or cancelled never ran. Any replica that knows the job takes part. A live
+   * occurrence is never given up for it: see `overlap`.
    * @returns what is going to happen; with `dryRun`, what would
    * @throws UnknownJobError, InvalidBackfillError with every problem; nothing was written then
    */

@@ -101,8 +101,7 @@ export class Skips {
 
   /**
    * The next occurrences do not run: each has its row from now on, `skipped by …`. Asked again before they have passed,
-   * it
-   * names the same ones.
+   * it names the same ones.
    * @returns their fire times: fewer when the schedule ends
    * @throws InvalidOptionsError, UnknownJobError, RenamedJobError
    */

@@ -1,7 +1,6 @@
 /**
  * From when to when each attempt of a run was under way, infinity for one that still is; of a run that was skipped
- * since
- * others were under way, the moment in which that was decided.
+ * since others were under way, the moment in which that was decided.
  * @param run SQL alias of `job_runs`
  */
 export function timesOf(run: string): string {

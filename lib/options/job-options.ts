@@ -24,16 +24,15 @@ export interface DistributedCronOptions {
   name?: string;
   /**
    * The name, or names, this job had before. Under its new name it goes on where it was under the old one, with the
-   * same
-   * pauses, and waiting runs of the old name are finished here. It begins when no live instance declares the old name.
+   * same pauses, and waiting runs of the old name are finished here. It begins when no live instance declares the old
+   * name.
    */
   previously?: string | readonly string[];
   /**
    * Who fires the job. `external`: a Kubernetes CronJob, EventBridge or another clock delivers its occurrences, by
    * `SchedulerService.deliver`, over HTTP or on the command line; expression and zone are the times that may be
-   * delivered,
-   * each of which runs once, and nothing here fires them. What nobody delivers has no row: see `fallback` and
-   * `expectSuccessWithin`.
+   * delivered, each of which runs once, and nothing here fires them. What nobody delivers has no row: see `fallback`
+   * and `expectSuccessWithin`.
    * @default 'schedule'
    */
   trigger?: JobTrigger;
@@ -68,10 +67,8 @@ export interface DistributedCronOptions {
   owner?: string;
   /**
    * What becomes of an occurrence that is due while an earlier run still holds its lease. `forbid`: recorded as
-   * skipped.
-   * `queue`: it waits, in the order of the fire times. `replace`: the earlier run is told to stop through its signal,
-   * and the
-   * new one starts when that has ended, or its lease has; never beside it. `allow`: it runs beside it.
+   * skipped. `queue`: it waits, in the order of the fire times. `replace`: the earlier run is told to stop through its
+   * signal, and the new one starts when that has ended, or its lease has; never beside it. `allow`: it runs beside it.
    * @default 'forbid'
    */
   overlap?: OverlapPolicy;
@@ -84,14 +81,12 @@ export interface DistributedCronOptions {
   maxParallel?: number;
   /**
    * Jobs of one group have at most `limit` runs under way at a time, over all replicas; what is due beyond that waits
-   * for a
-   * place. Give all jobs of a group the same limit.
+   * for a place. Give all jobs of a group the same limit.
    */
   concurrencyGroup?: { name: string; limit: number };
   /**
    * Occurrences nobody ran in time: `skip` all, run the newest `once`, or run `all` of them, oldest first. Where just
-   * one
-   * newer occurrence is late, `once` leaves it at that.
+   * one newer occurrence is late, `once` leaves it at that.
    * @default 'once'
    */
   missed?: MissedPolicy;
@@ -116,8 +111,7 @@ export interface DistributedCronOptions {
   jitter?: Duration;
   /**
    * A run of the job should be done at least this often. When none was for longer, the event and alert `job.overdue`
-   * says so,
-   * whatever the reason: a job that is paused is not waited for.
+   * says so, whatever the reason: a job that is paused is not waited for.
    * @default nothing is expected
    */
   expectSuccessWithin?: Duration;
@@ -136,15 +130,14 @@ export interface DistributedCronOptions {
   budget?: Duration;
   /**
    * How long a run may take: then its signal aborts with a `TimeoutError`. When the handler ends, the attempt has
-   * failed and
-   * is retried by the rules; until it does, the run stays this process', and nobody else starts it. At least `budget`.
+   * failed and is retried by the rules; until it does, the run stays this process', and nobody else starts it. At least
+   * `budget`.
    * @default none
    */
   timeout?: Duration;
   /**
    * How long a run is kept for a handler that does not end: then its lease is renewed no more, whatever the handler
-   * does, and
-   * when that has run out the next attempt starts. At least `timeout`. @default '24h'
+   * does, and when that has run out the next attempt starts. At least `timeout`. @default '24h'
    */
   maxRunTime?: Duration;
 }

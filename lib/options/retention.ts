@@ -77,8 +77,7 @@ type Kept = Pick<JobDefinition, 'name' | 'declaredBy' | 'catchUpWindowMs' | 'exp
 
 /**
  * A row is the lock of its occurrence: one that is dropped while its occurrence can still be caught up lets it run
- * again. And
- * the last success is looked for in the rows.
+ * again. And the last success is looked for in the rows.
  * @param retentionMs how long history is kept; null for always
  */
 export function problemsOfRetention(

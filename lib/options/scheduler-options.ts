@@ -37,8 +37,7 @@ export interface DistributedSchedulerOptions {
   defaults?: JobDefaults;
   /**
    * Runs this instance has in hand at most; what does not fit is left to others. Of 2 and more, a quarter and at least
-   * one
-   * is kept for live occurrences: what is caught up or backfilled never takes the last. @default 20
+   * one is kept for live occurrences: what is caught up or backfilled never takes the last. @default 20
    */
   maxConcurrentRuns?: number;
   /** Connections of the pool that claims and completes runs. @default 3 */
@@ -47,22 +46,18 @@ export interface DistributedSchedulerOptions {
   receiptPoolSize?: number;
   /**
    * How long runs, their pages and their receipts are kept: a month's partitions are dropped when all of it is older.
-   * Shorter
-   * than a job's `catchUpWindow` and a day, or than its `expectSuccessWithin` and the window, is refused at start-up.
-   * From a
-   * day on. @default for ever
+   * Shorter than a job's `catchUpWindow` and a day, or than its `expectSuccessWithin` and the window, is refused at
+   * start-up. From a day on. @default for ever
    */
   retention?: Duration;
   /**
    * How long it is kept what operators did (`job_actions`) and which backfills there were: from a day on. What still
-   * holds, such
-   * as who paused a job, and a backfill that is active stay. @default '400d'
+   * holds, such as who paused a job, and a backfill that is active stay. @default '400d'
    */
   keepActions?: Duration;
   /**
    * How long the ticker, the reaper and what follows schedules sleep at most before they look again. An instance that
-   * has
-   * not been heard of for four of these (for 2 s at least) is taken for gone. @default '5s'
+   * has not been heard of for four of these (for 2 s at least) is taken for gone. @default '5s'
    */
   pollInterval?: Duration;
   /**
@@ -72,22 +67,18 @@ export interface DistributedSchedulerOptions {
   maxClockSkew?: Duration;
   /**
    * How long this process' event loop may stand still (a handler that computes, a synchronous call) before its
-   * heartbeat's
-   * thread says so: on stderr, and in `job_instances.blocked_since`. From 100 ms. @default '5s'
+   * heartbeat's thread says so: on stderr, and in `job_instances.blocked_since`. From 100 ms. @default '5s'
    */
   blockedAfter?: Duration;
   /**
    * True: the runs of an instance that is gone are taken over in about 2 s, whatever their leases. The others see it
-   * from a
-   * connection that ends with the process; whoever loses that connection for 1.1 s aborts its handlers. Costs a
-   * connection, and
-   * some statements a second while runs are under way. Not behind a pooler. @default false
+   * from a connection that ends with the process; whoever loses that connection for 1.1 s aborts its handlers. Costs a
+   * connection, and some statements a second while runs are under way. Not behind a pooler. @default false
    */
   fastFailover?: boolean;
   /**
    * The file of the heartbeat's thread, an absolute path or a `file:` URL, for an application that is bundled together
-   * with this
-   * package: `nestjs-distributed-cron/heartbeat-thread`, bundled as a file of its own.
+   * with this package: `nestjs-distributed-cron/heartbeat-thread`, bundled as a file of its own.
    * @default beside the code of this package
    */
   heartbeatThread?: string | URL;
@@ -95,8 +86,7 @@ export interface DistributedSchedulerOptions {
   alerts?: AlertOptions;
   /**
    * How long a start waits for a database that is down, restarting, full of connections or read-only. What does not
-   * pass
-   * by itself, such as a wrong password, fails it at once. @default 0
+   * pass by itself, such as a wrong password, fails it at once. @default 0
    */
   waitForDatabase?: Duration;
   /** How long a stopping instance waits for its running handlers before it aborts them. @default '20s' */

@@ -11,10 +11,8 @@ const MOST_CONNECTIONS = 20;
 
 /**
  * Does a transaction's work again when it was rolled back because of another one, by a deadlock or a serialization
- * failure,
- * for as long as the run goes on; after a pause that is drawn, so that the two do not meet again. So it does when the
- * connection
- * took no writes, which is not used again.
+ * failure, for as long as the run goes on; after a pause that is drawn, so that the two do not meet again. So it does
+ * when the connection took no writes, which is not used again.
  * @param run null for work that belongs to no attempt
  */
 export async function againOnConflict<Result>(

@@ -187,8 +187,7 @@ export class ExternalEffects {
 
   /**
    * Writes what came of a call; tried again for as long as the lease holds, or it would be in doubt. What the database
-   * refuses as it is
-   * gets one more try.
+   * refuses as it is gets one more try.
    */
   private persist<Result>(
     run: InFlightRun,

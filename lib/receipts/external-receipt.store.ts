@@ -37,10 +37,8 @@ interface OpenedRow {
 
 /**
  * The receipt that stands for a call. It is opened by the owner of the run alone. What came of the call is written by
- * whoever made it,
- * whatever has become of the run since: it is a fact, and the only one who knows it may have lost the lease meanwhile.
- * It goes to that
- * attempt's own call, and only while nobody has made it again or decided about it.
+ * whoever made it, whatever has become of the run since: it is a fact, and the only one who knows it may have lost the
+ * lease meanwhile. It goes to that attempt's own call, and only while nobody has made it again or decided about it.
  */
 export class ExternalReceiptStore {
   constructor(private readonly database: SchedulerDatabase) {}
@@ -88,8 +86,7 @@ export class ExternalReceiptStore {
    * The call has been answered. Asked again, because the answer to this was lost, it finds what it has written.
    * @param result JSON, or null to keep none
    * @returns `late` when it is kept, and the run is no longer ours; `refused` when the call was made again since, or a
-   * person
-   * has decided about it
+   * person has decided about it
    */
   async close(
     manager: EntityManager,
@@ -122,8 +119,7 @@ export class ExternalReceiptStore {
 
   /**
    * The call has failed, and surely did not get through: whoever comes next makes it. What is in doubt since stays with
-   * its
-   * person, who can read the error.
+   * its person, who can read the error.
    * @returns false: it is in doubt for nobody
    */
   async takeBack(manager: EntityManager, run: OwnedRun, key: ReceiptKey, error: StoredError): Promise<false> {

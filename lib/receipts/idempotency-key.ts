@@ -9,8 +9,7 @@ export const DEFAULT_EFFECT = 'default';
 /**
  * A key for one effect on one entity in one occurrence: the same on every attempt and replica, 43 characters that are
  * safe in a header. Who does not know the secret cannot say it beforehand: a request or a mail that came first under
- * the
- * same key would have the receiver drop the true one.
+ * the same key would have the receiver drop the true one.
  * @param secret of this installation
  */
 export function idempotencyKey(secret: string, run: RunKey, entity: string, effect: string = DEFAULT_EFFECT): string {

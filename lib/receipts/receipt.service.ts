@@ -31,8 +31,7 @@ export interface OccurrenceOnceOptions {
   readonly effect?: string;
   /**
    * The application's `DataSource`: receipt and effect are one transaction there. Or an `EntityManager` in whose
-   * transaction
-   * both join: it commits them, or takes them back. It must lead to the database of the scheduler's tables.
+   * transaction both join: it commits them, or takes them back. It must lead to the database of the scheduler's tables.
    * @default the connection that the scheduler was given for receipts
    */
   readonly in?: ReceiptIn;
@@ -65,8 +64,7 @@ export class ReceiptService {
    * lease ends, the reaper ends the transaction, wherever its process is frozen.
    *
    * In a transaction of its own, a deadlock or a serialization failure has the effect done again, a few times: what it
-   * did
-   * was taken back. In a transaction of yours, nothing is tried again, and every error comes as it is.
+   * did was taken back. In a transaction of yours, nothing is tried again, and every error comes as it is.
    *
    * @param entity what the effect is for: a customer, an invoice
    * @throws OutsideRunError outside a handler, AfterRunError after its end
@@ -84,10 +82,8 @@ export class ReceiptService {
   /**
    * Makes one call to something outside the database, unless it is known to have been made. A receipt is written and
    * committed before the call, and closed after it with the answer. What was cut off in between is in doubt: it is
-   * parked
-   * for a person (`SchedulerService.inDoubt`), and the handler goes on with the others, or sent again under the same
-   * key.
-   * Several calls for one entity need names of their own: `effect`.
+   * parked for a person (`SchedulerService.inDoubt`), and the handler goes on with the others, or sent again under the
+   * same key. Several calls for one entity need names of their own: `effect`.
    *
    * What the call throws is thrown on. It leaves the effect in doubt, unless it is an `EffectNotDone`, or `notDone`
    * says so:
@@ -134,10 +130,8 @@ export class ReceiptService {
 
   /**
    * Those of the entities that have no receipt yet in this occurrence, in their order; asked for a thousand at a time,
-   * so
-   * that their number takes no memory. An entity that is given twice comes twice. Throws the signal's reason between
-   * two
-   * thousands once the run is told to stop.
+   * so that their number takes no memory. An entity that is given twice comes twice. Throws the signal's reason between
+   * two thousands once the run is told to stop.
    *
    * @throws OutsideRunError, AfterRunError, InvalidEntityError
    */
@@ -151,8 +145,7 @@ export class ReceiptService {
   /**
    * `once` for very many entities: so many of them to a transaction, whose receipts are one statement. An effect that
    * throws takes back only its batch, whose entities are then done one by one, so that one does not stop the others.
-   * What
-   * effects return is not kept. Stops between batches when the run is told to.
+   * What effects return is not kept. Stops between batches when the run is told to.
    *
    * @throws EffectsFailedError at the end when some failed, so that the next attempt does those
    * @throws InvalidOptionsError, OutsideRunError, AfterRunError, InvalidEntityError, ReceiptTransactionError,

@@ -84,8 +84,8 @@ export class ReceiptStore {
 
   /**
    * The last statement before the commit, with which it is sent: keeps the result, and holds the run, or the page, so
-   * that nobody takes
-   * it over until the transaction ends. It fails when the run is no longer ours, see `isRefusedClose`.
+   * that nobody takes it over until the transaction ends. It fails when the run is no longer ours, see
+   * `isRefusedClose`.
    * @param result JSON, or null to keep none
    */
   closing(run: OwnedRun, key: ReceiptKey, result: string | null): Statement {
@@ -136,8 +136,7 @@ export class ReceiptBatchStore {
 
   /**
    * Writes those that are not there, if the run is ours. In one order everywhere, so that batches that meet wait for
-   * each
-   * other and never in a circle.
+   * each other and never in a circle.
    */
   opening(run: OwnedRun, effect: string, entries: readonly BatchEntry[]): Statement {
     const [entities, keys] = [entries.map(({ entity }) => entity), entries.map(({ idempotencyKey }) => idempotencyKey)];
@@ -196,10 +195,8 @@ export class OccurrenceReceiptStore {
 
 /**
  * The statements of a receipt in a transaction of the application's that is repeatable read or serializable. Its
- * snapshot
- * shows the lease as it was when the transaction began, so the run is held first, and then looked at from outside:
- * nobody
- * reaps a run that is held, and what the look finds holds until the transaction ends.
+ * snapshot shows the lease as it was when the transaction began, so the run is held first, and then looked at from
+ * outside: nobody reaps a run that is held, and what the look finds holds until the transaction ends.
  */
 export class StrictReceiptStore {
   constructor(private readonly database: SchedulerDatabase) {}

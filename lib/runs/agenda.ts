@@ -2,8 +2,7 @@ import type { Candidate } from './claim.service.js';
 
 /**
  * What is due, in the order in which this instance tries it. Where more is due than there is room for it is kept from
- * tick
- * to tick: to sort thousands of occurrences for each place that gets free would take longer than to claim them.
+ * tick to tick: to sort thousands of occurrences for each place that gets free would take longer than to claim them.
  */
 export class Agenda {
   private next = 0;

@@ -10,8 +10,7 @@ import { CancelStore } from '../operations/cancels.service.js';
 
 /**
  * Tells running handlers that their runs are cancelled while the instance stops: what told them before, the look for
- * changed
- * schedules, has stopped by then. Asks nothing while no handler runs.
+ * changed schedules, has stopped by then. Asks nothing while no handler runs.
  */
 @Injectable()
 export class CancelWatch {

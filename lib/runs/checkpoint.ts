@@ -8,8 +8,7 @@ const DEEPEST = 200;
 
 /**
  * A checkpoint as it is stored. What would come back as something else is refused: all but the properties of objects
- * that
- * are undefined, which are left out, and what has a `toJSON`, as dates have: those come back as text.
+ * that are undefined, which are left out, and what has a `toJSON`, as dates have: those come back as text.
  * @throws InvalidCheckpointError that says where
  */
 export function checkpointJson(value: unknown): string {

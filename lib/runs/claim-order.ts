@@ -28,14 +28,12 @@ const LOOK_OF_ALL_EVERY_MS = 50;
 
 /**
  * The order in which an instance claims: of each job first the oldest, so that a job with many late occurrences does
- * not
- * push the others out; of those the oldest; and of what is due together first the jobs that are this instance's to try.
+ * not push the others out; of those the oldest; and of what is due together first the jobs that are this instance's to
+ * try.
  *
  * Whose a job is to try follows from its name and the ids of the live instances that have the same jobs (rendezvous
- * hashing), so
- * all agree without a word, and when one goes only its jobs change hands. It is no more than an order: whoever is first
- * still
- * wins by the row, and an instance that does not know the others tries all jobs at once.
+ * hashing), so all agree without a word, and when one goes only its jobs change hands. It is no more than an order:
+ * whoever is first still wins by the row, and an instance that does not know the others tries all jobs at once.
  */
 @Injectable()
 export class ClaimOrder {
@@ -50,8 +48,8 @@ export class ClaimOrder {
 
   /**
    * The live instances that have the same jobs are these, by their ids; this one may be among them. What is left to one
-   * that does
-   * not know the job would be late each time, and where jobs are new it costs no more than a claim that is lost.
+   * that does not know the job would be late each time, and where jobs are new it costs no more than a claim that is
+   * lost.
    */
   hear(instanceIds: readonly string[]): void {
     const company = instanceIds.join('\n');
@@ -68,8 +66,7 @@ export class ClaimOrder {
 
   /**
    * For how long the job is left to others. The next one tries after a moment; the more are before this one, the less
-   * likely it
-   * is that there is anything left to do, and what comes due meanwhile is looked at together.
+   * likely it is that there is anything left to do, and what comes due meanwhile is looked at together.
    * @returns milliseconds
    */
   yieldMs(job: JobDefinition): number {

@@ -105,8 +105,7 @@ export interface ClaimAnswers {
 
 /**
  * Turns occurrences into runs of one instance. Each claim has a number, by which its instance can tell afterwards what
- * it has
- * begun: one whose answer was lost is handed back by it.
+ * it has begun: one whose answer was lost is handed back by it.
  */
 export class ClaimStore {
   constructor(

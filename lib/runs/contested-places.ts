@@ -6,10 +6,8 @@ export type Contested = ReadonlyMap<string, number>;
 
 /**
  * Whose turn it is where what comes due and what waits want the same few places: who has waited longer. A backlog is
- * one in
- * this line as a whole, or a hundred runs that were caught up would all go before what is due: each of its runs waits
- * since
- * the one before it has started here. Milliseconds by the database's clock.
+ * one in this line as a whole, or a hundred runs that were caught up would all go before what is due: each of its runs
+ * waits since the one before it has started here. Milliseconds by the database's clock.
  */
 export class ContestedPlaces {
   private readonly backlogs = new Map<string, number>();

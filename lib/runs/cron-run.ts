@@ -11,8 +11,7 @@ import type { InFlightRun } from './in-flight-runs.js';
 export interface RunCheckpoint {
   /**
    * What was saved last, in this attempt or an earlier one; undefined when nothing was. It is a copy: changing it
-   * changes
-   * nothing. A `Date` that was saved comes back as text.
+   * changes nothing. A `Date` that was saved comes back as text.
    * @throws AfterRunError, LeaseLostError
    */
   get<Saved = unknown>(): Promise<Saved | undefined>;
@@ -88,11 +87,9 @@ export class CronRun {
   readonly data: unknown;
   /**
    * Aborts when the run is no longer this process' (`signal.reason` is a `LeaseLostError`), when it has taken the time
-   * its job
-   * allows (`TimeoutError`), when somebody cancelled it (`CancelledError`), and when the application stops and the time
-   * for
-   * running handlers is over (`ShutdownError`). Nothing written through receipts is accepted after a lost lease, but
-   * the answer to a call that was under way.
+   * its job allows (`TimeoutError`), when somebody cancelled it (`CancelledError`), and when the application stops and
+   * the time for running handlers is over (`ShutdownError`). Nothing written through receipts is accepted after a lost
+   * lease, but the answer to a call that was under way.
    */
   readonly signal: AbortSignal;
   readonly #facts: CronRunFacts;
@@ -117,11 +114,9 @@ export class CronRun {
 
   /**
    * Hands the run over to another instance, which starts it at once, when the application stops and the signal says so:
-   * the
-   * handler does no more, though it may need a moment to tidy up. The attempt does not count; its receipts are refused
-   * from
-   * now on, and what the handler returns or throws later changes nothing. A handler that does not call it hands its run
-   * over when it ends.
+   * the handler does no more, though it may need a moment to tidy up. The attempt does not count; its receipts are
+   * refused from now on, and what the handler returns or throws later changes nothing. A handler that does not call it
+   * hands its run over when it ends.
    * @param reason kept in the run's row
    * @returns false when the run is no longer this process' to hand over: its lease is lost, or it was cancelled or
    * timed out
@@ -154,10 +149,9 @@ export class CronRun {
 
   /**
    * Runs the work in one transaction in which the run's ownership is checked: it commits while the run is this
-   * process', or
-   * not at all. With `checkpoint` the step and the place to resume from commit together, with `complete` the work and
-   * the
-   * run's completion. When the run's lease ends, the reaper ends the transaction, wherever its process is frozen.
+   * process', or not at all. With `checkpoint` the step and the place to resume from commit together, with `complete`
+   * the work and the run's completion. When the run's lease ends, the reaper ends the transaction, wherever its process
+   * is frozen.
    *
    * After a completion the handler may go on, without the run: its next occurrence may begin, on any replica.
    *
@@ -175,8 +169,7 @@ export class CronRun {
 
   /**
    * Completes the run now, before its handler returns: what comes after it fails nothing, and a signal that was aborted
-   * does
-   * not make the run one that was stopped. Tried again while the database is out of reach and the lease holds.
+   * does not make the run one that was stopped. Tried again while the database is out of reach and the lease holds.
    * @throws LeaseLostError, AfterRunError, OpenWorkError
    */
   complete(): Promise<void> {

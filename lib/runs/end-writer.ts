@@ -91,9 +91,8 @@ interface Waiting<Item, Answer> {
 
 /**
  * Writes together what comes while something is being written. Nothing waits for a timer: the first item goes at the
- * end of
- * the event loop's turn, with what the turn brought, and what comes meanwhile goes as one group when the answer is
- * there.
+ * end of the event loop's turn, with what the turn brought, and what comes meanwhile goes as one group when the answer
+ * is there.
  */
 export class GroupCommit<Item, Answer> {
   private waiting: Waiting<Item, Answer>[] = [];

@@ -30,8 +30,7 @@ const ATTENTIVE_FOR_MS = 1_000;
 
 /**
  * Takes over from instances whose lifeline is gone, before their leases end. Looks only while runs of others are under
- * way, or
- * may just have begun: what has come due, and what the reaper has seen, says so.
+ * way, or may just have begun: what has come due, and what the reaper has seen, says so.
  */
 @Injectable()
 export class FastFailoverService {

@@ -19,8 +19,7 @@ const MOST_TRIES = 10;
 
 /**
  * Runs whose handlers were aborted because this instance was cut off. When the database answers again, the leases of
- * those that
- * nobody has taken over are ended: the others need not wait for them.
+ * those that nobody has taken over are ended: the others need not wait for them.
  */
 @Injectable()
 export class GivenUpRuns {

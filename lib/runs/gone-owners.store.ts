@@ -43,8 +43,7 @@ export class GoneOwnersStore {
 
   /**
    * Ends the leases of runs whose owner's lifeline is the same as it was seen, and is still not there. Their rows say
-   * why, and
-   * every instance looks at what can be started now.
+   * why, and every instance looks at what can be started now.
    */
   async takeOver(runs: readonly GoneRun[]): Promise<CutRun[]> {
     const values = [...columnsOf(runs), runs.map(({ instanceId }) => instanceId), runs.map(({ lifeline }) => lifeline)];
@@ -53,8 +52,7 @@ export class GoneOwnersStore {
 
   /**
    * Ends the leases of runs that this instance has told its handlers to stop: others need not wait for them. The
-   * attempts do
-   * not count, as those that are handed back: a database that was away for a moment is not the run's fault.
+   * attempts do not count, as those that are handed back: a database that was away for a moment is not the run's fault.
    */
   async giveUp(runs: readonly (RunKey & { readonly attempt: number })[], instanceId: string): Promise<CutRun[]> {
     return (await this.database.call<CutRow>('job_run_give_up_1', [...columnsOf(runs), instanceId])).map(cutRun);

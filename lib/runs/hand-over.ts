@@ -14,9 +14,8 @@ const LONGEST_REASON = 500;
 
 /**
  * Hands runs over to other instances before their handlers have ended, because the handlers say that they do no more.
- * Only
- * when the application stops: an attempt that is handed over does not count, so a handler that always did it would run
- * for ever.
+ * Only when the application stops: an attempt that is handed over does not count, so a handler that always did it would
+ * run for ever.
  */
 @Injectable()
 export class HandOver {

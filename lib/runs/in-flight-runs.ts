@@ -208,8 +208,8 @@ export class InFlightRuns {
 
   /**
    * True when a handler of the job that lost its lease, or handed its run over, has not ended here. Nobody else knows
-   * of it,
-   * so here the job must wait for it where overlap is forbidden; until its maximum run time, when it is given up.
+   * of it, so here the job must wait for it where overlap is forbidden; until its maximum run time, when it is given
+   * up.
    */
   lingers({ name, overlap }: JobDefinition): boolean {
     return (

@@ -64,8 +64,7 @@ export class JobRunStore {
 
   /**
    * Ends an attempt. One that was to be cancelled, and has ended otherwise before it heard of that, is cancelled: it
-   * would
-   * start again. What is handed back wakes the others up.
+   * would start again. What is handed back wakes the others up.
    * @returns null when the run is no longer ours
    */
   end(run: OwnedRun, ending: Ending): Promise<WrittenEnd | null> {
@@ -89,8 +88,7 @@ export class JobRunStore {
 
   /**
    * Hands back attempts that were claimed for this instance, and that it never heard of: they have not begun, so they
-   * don't
-   * count. What somebody else has made of them stays, and what a later claim of this instance has begun.
+   * don't count. What somebody else has made of them stays, and what a later claim of this instance has begun.
    * @returns those that were
    */
   async handBack(claims: readonly UnheardClaim[], instanceId: string): Promise<UnheardClaim[]> {
@@ -137,8 +135,7 @@ export class RunEndsStore {
 
   /**
    * A row that somebody else holds is passed over, so that it does not hold up the others; for that reason, too, two
-   * such
-   * statements never wait for each other crosswise.
+   * such statements never wait for each other crosswise.
    * @returns an answer for each, in the order they were given
    */
   endAll(ends: readonly RunEnd[]): Promise<EndAnswer[]> {

@@ -19,8 +19,7 @@ export interface PossibleClaim extends UnheardClaim {
 
 /**
  * Claims that were sent and never answered. Where the database has carried one out, this very instance owns a run that
- * it
- * does not start, and that nobody else may start for a lease. Such a run is handed back, and does not count as an
+ * it does not start, and that nobody else may start for a lease. Such a run is handed back, and does not count as an
  * attempt.
  */
 @Injectable()

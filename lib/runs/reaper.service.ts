@@ -107,10 +107,8 @@ export class ReaperService {
 
   /**
    * A lease that ends was given at least its length before: while runs go on or begin, a look within each shortest
-   * lease sees
-   * every one in time, and what others started and may wait for its next attempt soon. What begins without being due,
-   * because
-   * somebody asks for it, is told.
+   * lease sees every one in time, and what others started and may wait for its next attempt soon. What begins without
+   * being due, because somebody asks for it, is told.
    */
   private untilNextLook({ nextExpiry, nextAttempt, strays }: ReaperOutlook): number {
     const soon = Math.min(this.pace.usualMs, ...this.known.map(({ leaseMs }) => leaseMs));

@@ -102,8 +102,8 @@ export class ReaperStore {
 
   /**
    * Makes runs whose lease ran out claimable again at once, dead when their attempts are used up or their job was
-   * removed, or
-   * cancelled. The transactions in which they still hold a receipt are ended: their process is frozen or gone.
+   * removed, or cancelled. The transactions in which they still hold a receipt are ended: their process is frozen or
+   * gone.
    * @param resting left out, and in nobody's place
    */
   reap(
@@ -117,10 +117,8 @@ export class ReaperStore {
 
   /**
    * The same for runs whose jobs nobody knows who could start them: their rows say what happened, and whoever knows the
-   * job
-   * again goes on with them. Besides those named, any run that nobody has reaped for a minute: of a former name that no
-   * code
-   * remembers, or of a job without a row.
+   * job again goes on with them. Besides those named, any run that nobody has reaped for a minute: of a former name
+   * that no code remembers, or of a job without a row.
    */
   orphanRunsOf(
     names: readonly string[],

@@ -21,8 +21,7 @@ interface Refused {
 
 /**
  * Takes a batch apart that the database refuses because of its data. The one that is at fault is told about, once until
- * it was accepted
- * again, and is tried by itself from then on, now and then. The others go on.
+ * it was accepted again, and is tried by itself from then on, now and then. The others go on.
  */
 export class RefusedData {
   private readonly refused = new Map<string, Refused>();

@@ -22,8 +22,7 @@ export type RenewalAnswer =
 
 /**
  * Renews all leases of an instance in one statement. A lease that ran out is never revived, and one that another
- * attempt
- * took is not touched. A row that somebody else holds is passed over, so that it does not hold up the others.
+ * attempt took is not touched. A row that somebody else holds is passed over, so that it does not hold up the others.
  * @param patienceMs how long to wait for the answer
  * @returns what became of each, by its id
  */

@@ -17,11 +17,9 @@ export const FIRST_STATES: readonly { readonly status: RunStatus; readonly by: r
 
 /**
  * Every move there is: what is not here is refused by the database, whoever tries. Each of a run's attempts begins with
- * a
- * claim; the moves out of `running` are the owner's, in a statement that names the attempt, or the reaper's once the
- * lease
- * is over. The last of a run's pages moves it out of `fanned_out`, where it has no owner. A run that has ended begins
- * again only when a person says so.
+ * a claim; the moves out of `running` are the owner's, in a statement that names the attempt, or the reaper's once the
+ * lease is over. The last of a run's pages moves it out of `fanned_out`, where it has no owner. A run that has ended
+ * begins again only when a person says so.
  */
 export const RUN_MOVES: readonly RunMove[] = [
   { from: 'queued', to: 'running', by: ['claim'] },

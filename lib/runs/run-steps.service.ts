@@ -130,8 +130,7 @@ export interface Committed<Result> {
 
 /**
  * One transaction of a run. Its first statement asks whether the run is still ours. So does the last, which is sent
- * with the commit: it
- * locks the run's row, and a process that is frozen or busy before it holds the row from nobody.
+ * with the commit: it locks the run's row, and a process that is frozen or busy before it holds the row from nobody.
  */
 export class RunTransaction<Result> {
   /** What commits, once that is being sent: whether it was, is known by its answer alone. */

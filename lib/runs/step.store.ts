@@ -6,8 +6,7 @@ import type { SchedulerDatabase } from '../database/scheduler-database.js';
 
 /**
  * What a handler writes about its own run before its end: checkpoints, and the statements of `run.transaction`. Each
- * names
- * the attempt and asks for a lease that still holds; none touches the lease.
+ * names the attempt and asks for a lease that still holds; none touches the lease.
  */
 export class StepStore {
   private readonly query: Query;
@@ -61,8 +60,7 @@ export class StepStore {
 
   /**
    * The last statement, to be sent with the commit: it fails when the run is no longer ours, see `isRefusedClose`. One
-   * that changes
-   * nothing of the run holds it, so that nobody reaps it before the commit.
+   * that changes nothing of the run holds it, so that nobody reaps it before the commit.
    * @param json a checkpoint; null to leave it as it is
    * @param complete the run is done with this
    */

@@ -29,8 +29,7 @@ const MOST_IN_A_BATCH = 200;
 
 /**
  * As long as there is no room for all that is due, this is how old the order may be in which it is tried: others decide
- * some of
- * it meanwhile, and more comes due.
+ * some of it meanwhile, and more comes due.
  */
 const KEPT_FOR_MS = 500;
 
@@ -158,8 +157,7 @@ export class TickerService {
 
   /**
    * Claims batch by batch while there is room: what is claimed and held back is kept from others. A job that can't
-   * start
-   * now gives its place to the next.
+   * start now gives its place to the next.
    * @returns true when the database calls something not due yet
    */
   private async claim(due: Due): Promise<boolean> {
@@ -190,8 +188,7 @@ export class TickerService {
 
   /**
    * Of what others were to try most is decided by now: a look costs less than a claim that is lost. It is for all there
-   * is, also
-   * for what is still left to them, or each would need a look of its own later.
+   * is, also for what is still left to them, or each would need a look of its own later.
    */
   private async passOverDecided({ agenda, timelines, yielded }: Due): Promise<void> {
     const open = [...agenda.rest(), ...yielded];

@@ -14,8 +14,7 @@ import { ReaperStore, type StartableRun } from './reaper.store.js';
 
 /**
  * Starts runs that wait for their turn. A backlog (what is caught up, what a backfill queued) never takes the last
- * slots of
- * an instance, and a backfill gives way to what comes due: they are the live occurrences'.
+ * slots of an instance, and a backfill gives way to what comes due: they are the live occurrences'.
  */
 @Injectable()
 export class WaitingRuns {
@@ -39,8 +38,7 @@ export class WaitingRuns {
 
   /**
    * Starts what has waited longer than these for a place that both want: in a concurrency group, or among the runs that
-   * a job
-   * allows beside each other. Where more comes due than there are places, what waits would never have one else.
+   * a job allows beside each other. Where more comes due than there are places, what waits would never have one else.
    */
   async startBefore(due: readonly Candidate[]): Promise<void> {
     const contested = contestedBy(due);

@@ -6,8 +6,7 @@ const AGAIN_AFTER_MS = 10;
 
 /**
  * A page queue within one process, for tests of applications whose pages need no second one; what it has goes with it.
- * Several
- * clients of one queue stand for several processes.
+ * Several clients of one queue stand for several processes.
  */
 export class InMemoryPageQueue implements PageQueue {
   private readonly jobs: Map<string, InMemoryJob>;

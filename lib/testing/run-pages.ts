@@ -6,8 +6,7 @@ import { PageStore } from '../fan-out/page.store.js';
 
 /**
  * Works the pages of an occurrence that can begin now, here and one after the other, as deliveries of the queue would.
- * For tests of
- * applications that were started with `enabled: false`, after `runJob`.
+ * For tests of applications that were started with `enabled: false`, after `runJob`.
  * @returns how far the occurrence is; pages that wait for their next attempt are among its `failed`
  */
 export async function runPages(app: INestApplicationContext, { jobName, fireTime }: RunKey): Promise<PageProgress> {

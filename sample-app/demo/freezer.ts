@@ -6,8 +6,7 @@ export interface Frozen {
 
 /**
  * Freezes a process. A frozen process cannot notice that we are gone; so a shell waits at the end of a pipe and thaws
- * it
- * when the pipe closes, which it does however this process ends.
+ * it when the pipe closes, which it does however this process ends.
  */
 export function freeze(pid: number): Frozen {
   const keeper = spawn('/bin/sh', ['-c', 'read -r _; kill -CONT "$1" 2>/dev/null', 'thaw', String(pid)], {

@@ -8,8 +8,7 @@ export interface Crons {
 
 /**
  * A real application writes its expressions into the decorators. This one's jobs run every few seconds, and a phase
- * moves
- * them all, so that the first mailing of a demo need not wait for the next quarter of a minute.
+ * moves them all, so that the first mailing of a demo need not wait for the next quarter of a minute.
  * @param phase seconds, the same on all replicas
  */
 export function cronsOf(phase: number): Crons {

@@ -11,8 +11,7 @@
 //        [--host-tz UTC,Australia/Lord_Howe,America/New_York] [--timeout 4000] [--no-props] [--verbose] [--json OUT]
 //
 // Exit status: 0 when no case fails, none is unsupported and no property is broken, else 1. A choice or ext case may
-// match
-// one of its known variants; which ones are taken is printed.
+// match one of its known variants; which ones are taken is printed.
 import { fork } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';

@@ -85,8 +85,7 @@ describeWithFakedClocks('a database whose clock steps', () => {
     const [skipped, once, all] = await Promise.all(policies.map(caughtUp));
     expect(skipped).toBe(0);
     // The hour is one gap. A machine that is busy may miss a second more after it, for which 'all' has a run more, and
-    // 'once'
-    // none if the first was not begun.
+    // 'once' none if the first was not begun.
     for (const [ran, ofTheHour] of [
       [once, 1],
       [all, MOST],

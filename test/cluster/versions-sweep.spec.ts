@@ -26,8 +26,7 @@ const MODES: Record<string, ReplicaPlan[]> = {
 
 /**
  * Replicas of several versions start, stop, are killed, frozen, thawed and cut off the database in random order. What
- * is
- * judged is in the database: every change of schedules is noted by a trigger, with who was alive then.
+ * is judged is in the database: every change of schedules is noted by a trigger, with who was alive then.
  */
 describe('a sweep of versions', () => {
   let cluster: Cluster;

@@ -6,8 +6,7 @@ type Callback = (error: unknown, result?: unknown) => void;
 
 /**
  * Looks at something whenever the server has answered a message of the data source, before whoever sent it hears of
- * that: there its
- * process may be frozen, or busy, for as long as it likes.
+ * that: there its process may be frozen, or busy, for as long as it likes.
  * @param look given the message's text
  */
 export function atEachAnswer(dataSource: DataSource, look: (sent: string) => Promise<void>): void {

@@ -5,8 +5,8 @@ const GATE = 4_242;
 
 /**
  * Stops one instance's claims in the middle, by default those that insert into `job_runs`: the row is locked, the
- * transaction open, and nothing
- * committed until `open()`. So the other side of a race can be looked at for as long as a test likes.
+ * transaction open, and nothing committed until `open()`. So the other side of a race can be looked at for as long as a
+ * test likes.
  */
 export class InsertGate {
   private constructor(

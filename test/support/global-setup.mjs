@@ -3,8 +3,7 @@ import { startInstalledServer } from './installed-server.mjs';
 
 /**
  * One server for all test files; its url reaches Jest's workers through the environment they inherit. TEST_POSTGRES is
- * the
- * folder with the programs of another than the embedded one.
+ * the folder with the programs of another than the embedded one.
  */
 export default async function startDatabaseServer() {
   const { TEST_DATABASE_URL: running, TEST_POSTGRES: binaries } = process.env;

@@ -19,8 +19,7 @@ interface SimulatedRow extends DecidedSpan {
 
 /**
  * One job in a world without a database: replicas tick and catch up as the services do, each knowing by itself how far
- * it
- * has come, and the rows they share decide. The clock is whatever it is told to be. Milliseconds.
+ * it has come, and the rows they share decide. The clock is whatever it is told to be. Milliseconds.
  */
 export class SimulatedJob {
   readonly rows = new Map<number, SimulatedRow>();

@@ -100,8 +100,7 @@ export class HeartbeatThread {
 
   /**
    * What was preloaded into the process (`--require`, `--import`, NODE_OPTIONS) is not for its threads: tracing that
-   * opens its port
-   * a second time would end this one.
+   * opens its port a second time would end this one.
    */
   private worker(setup: HeartbeatSetup): Worker {
     const { NODE_OPTIONS: _, ...env } = process.env;

@@ -7,8 +7,7 @@ import type { LeaseToRenew } from '../renew-leases.js';
 
 /**
  * Why other instances need not wait for their next poll. `runs`: something waits that may start now. `jobs`: a schedule
- * or a
- * flag has changed, or there is a backfill. `told`: a handler is to be told to stop.
+ * or a flag has changed, or there is a backfill. `told`: a handler is to be told to stop.
  */
 export type WakeUp = 'runs' | 'jobs' | 'told';
 

@@ -34,9 +34,8 @@ export async function holdLifeline(client: Client, patienceMs: number): Promise<
 
 /**
  * Says which lock this instance holds while it lives; null: none, it is judged by its leases. Where its row is gone
- * nothing is
- * said, which comes to the same. A former session that was given up may still say so, once it gets the row: that comes
- * too late.
+ * nothing is said, which comes to the same. A former session that was given up may still say so, once it gets the row:
+ * that comes too late.
  */
 export async function announceLifeline(
   client: Client,
@@ -76,9 +75,8 @@ const FIRST_PROOF_AFTER_MS = 100;
 
 /**
  * The connection by which others see that this process lives, in the heartbeat's thread: its session holds a lock, and
- * while
- * a run is in flight the thread proves that it still does. It does nothing else, so that nothing holds a proof up; see
- * `GRACE_MS` for what follows from it.
+ * while a run is in flight the thread proves that it still does. It does nothing else, so that nothing holds a proof
+ * up; see `GRACE_MS` for what follows from it.
  */
 export class Lifeline {
   private readonly inFlight = new Set<string>();

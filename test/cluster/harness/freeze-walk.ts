@@ -28,8 +28,7 @@ const OF_A_QUEUE = ['nestjs-distributed-cron pages%', '%bullmq%'];
 
 /**
  * Freezes a process at each message it sends, whatever it sends: before the server has got it, and again before the
- * process
- * gets the answer.
+ * process gets the answer.
  */
 export class FreezeWalk {
   constructor(

@@ -12,8 +12,7 @@ type At = NonNullable<ReplicaSettings['strike']>['at'][string];
 
 /**
  * Stops or ends the process at the moment at which a run of each job stands at the boundary that its test has named.
- * One
- * signal so cuts many runs, each of them exactly there.
+ * One signal so cuts many runs, each of them exactly there.
  */
 @Injectable()
 export class Boundaries {

@@ -64,8 +64,7 @@ export type Step =
   | { readonly receipt: string; readonly inside?: readonly Step[] }
   /**
    * A request to `to` under the effect's idempotency key, through `onceExternal`; the steps `before` and `after` it
-   * happen
-   * inside the call.
+   * happen inside the call.
    */
   | {
       readonly call: string;

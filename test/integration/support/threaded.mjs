@@ -1,6 +1,5 @@
 // An application whose run outlasts its lease, as a process of its own: it ends well only where the heartbeat's thread
-// renews. It says
-// what happened as a line of JSON. It is bundled, too, so it finds the package by its name.
+// renews. It says what happened as a line of JSON. It is bundled, too, so it finds the package by its name.
 import 'reflect-metadata';
 import { Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
