@@ -45,7 +45,7 @@ import { RunStepsService } from './runs/run-steps.service.js';
 import { TimeLimits } from './runs/time-limits.js';
 import { WakeUps } from './runs/heartbeat/wake-ups.js';
 import { Drain } from './lifecycle/drain.js';
-import { Duties } from './lifecycle/duties.js';
+import { Duties, DUTIES_PROVIDER } from './lifecycle/duties.js';
 import { HookOrder } from './lifecycle/single-module.js';
 import { KeepAlive } from './lifecycle/drain.js';
 import { PageWorkers } from './fan-out/page-workers.js';
@@ -211,6 +211,7 @@ const SERVICES: Provider[] = [
   Registration,
   Registrar,
   Duties,
+  DUTIES_PROVIDER,
   Drain,
   KeepAlive,
   SchedulerLifecycle,

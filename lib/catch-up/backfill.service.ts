@@ -2,10 +2,11 @@ import { Injectable } from '@nestjs/common';
 import { KnownJobs } from '../jobs/known-jobs.js';
 import { LONGEST_TIMER_MS } from '../options/duration.js';
 import type { JobDefinition } from '../options/job-definition.js';
-import { loopListener } from '../observe/scheduler-events.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
-import { eachByItself } from '../database/collections.js';
-import { Loop } from '../database/loop.js';
+import { forEachSettled } from '../database/collections.js';
+import { ReaperService } from '../runs/reaper.service.js';
+import { isRunEnd, type SchedulerEvent } from '../observe/scheduler-event.js';
+import { Duty } from '../observe/duty.js';
 import { BackfillFeedStore, type Fed } from './backfill-feed.store.js';
 import { BackfillStore } from './backfill.store.js';
 
@@ -21,45 +22,29 @@ const UNDECIDED_MS = 1_000;
  * one.
  */
 @Injectable()
-export class BackfillService {
-  private readonly loop: Loop;
+export class BackfillService extends Duty {
   private readonly fedJobs = new Set<string>();
-  private stopping = false;
 
   constructor(
     private readonly jobs: KnownJobs,
     private readonly store: BackfillStore,
     private readonly feeds: BackfillFeedStore,
-    private readonly events: SchedulerEvents,
+    private readonly reaper: ReaperService,
+    events: SchedulerEvents,
   ) {
-    this.loop = new Loop(() => this.feed(), {
-      maxSleepMs: LONGEST_TIMER_MS,
-      ...loopListener(events, 'backfill'),
-    });
+    super(events, { name: 'backfill', maxSleepMs: LONGEST_TIMER_MS });
   }
 
-  start(): void {
-    this.loop.start();
+  protected pass(): Promise<number> {
+    return this.feed();
   }
 
-  /** Waits for the one backfill being fed. */
-  async stop(): Promise<void> {
-    this.stopping = true;
-    await this.loop.stop();
-  }
-
-  wake(): void {
-    this.loop.wake();
-  }
-
-  /**
-   * A run of this instance has ended: a backfill of its job may go on.
-   * @returns whether there is one: its run may have kept something waiting that nobody knows of here
-   */
-  runEnded(jobName: string): boolean {
-    const fed = this.fedJobs.has(jobName);
-    if (fed) this.loop.wake();
-    return fed;
+  /** The end of a backfill's run makes room for the next, and for runs that waited for it. */
+  override hear(event: SchedulerEvent): void {
+    if (event.type === 'backfill.started') this.wake();
+    if (!isRunEnd(event) || !this.fedJobs.has(event.jobName)) return;
+    this.wake();
+    this.reaper.wake();
   }
 
   /** One pass over the active backfills; one's trouble is not the others'. @returns milliseconds to the next */
@@ -68,7 +53,7 @@ export class BackfillService {
     this.fedJobs.clear();
     for (const { jobName } of active) this.fedJobs.add(jobName);
     let sleep = Infinity;
-    await eachByItself(
+    await forEachSettled(
       active,
       () => this.stopping,
       async ({ id, jobName }) => {

@@ -2,12 +2,11 @@ import { Inject, Injectable } from '@nestjs/common';
 import { SCHEDULER_OPTIONS } from '../options/tokens.js';
 import { planCatchUp, type CatchUpPlan, type MissedGap } from './catch-up.js';
 import type { JobDefinition } from '../options/job-definition.js';
-import { loopListener } from '../observe/scheduler-events.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { DatabaseTime } from '../database/clock.js';
-import { eachByItself } from '../database/collections.js';
-import { Loop } from '../database/loop.js';
+import { forEachSettled } from '../database/collections.js';
+import { Duty } from '../observe/duty.js';
 import { CatchUpStore } from './catch-up.store.js';
 import type { JobTimeline } from '../jobs/job-timeline.js';
 import { Timelines } from '../jobs/timelines.js';
@@ -20,35 +19,19 @@ const LOOK_AGAIN_MS = 250;
  * of its own, so that thousands of missed occurrences delay none that is due now.
  */
 @Injectable()
-export class CatchUpService {
-  private readonly loop: Loop;
-  private stopping = false;
-
+export class CatchUpService extends Duty {
   constructor(
     @Inject(SCHEDULER_OPTIONS) options: ResolvedSchedulerOptions,
     private readonly timelines: Timelines,
     private readonly store: CatchUpStore,
     private readonly time: DatabaseTime,
-    private readonly events: SchedulerEvents,
+    events: SchedulerEvents,
   ) {
-    this.loop = new Loop(() => this.catchUp(), {
-      maxSleepMs: options.pollIntervalMs,
-      ...loopListener(events, 'catch-up'),
-    });
+    super(events, { name: 'catch-up', maxSleepMs: options.pollIntervalMs });
   }
 
-  start(): void {
-    this.loop.start();
-  }
-
-  /** Waits for the one job being decided, not for all that were missed. */
-  async stop(): Promise<void> {
-    this.stopping = true;
-    await this.loop.stop();
-  }
-
-  wake(): void {
-    this.loop.wake();
+  protected pass(): Promise<number> {
+    return this.catchUp();
   }
 
   /**
@@ -57,7 +40,7 @@ export class CatchUpService {
    */
   async catchUp(): Promise<number> {
     let decided = true;
-    await eachByItself(
+    await forEachSettled(
       this.timelines.due(this.time.now()).missed,
       () => this.stopping,
       async (timeline) => {

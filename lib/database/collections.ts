@@ -46,7 +46,7 @@ export async function inParallel<Item>(
  * @param isOver asked before each: those left are left out
  * @throws what the first that failed threw, once all have had their turn
  */
-export async function eachByItself<Item>(
+export async function forEachSettled<Item>(
   items: Iterable<Item>,
   isOver: () => boolean,
   act: (item: Item) => Promise<void>,

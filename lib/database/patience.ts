@@ -1,10 +1,9 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { databaseTrouble } from '../errors/database-trouble.js';
 import { formatDuration } from '../options/duration.js';
 import { SchedulerError } from '../errors/scheduler.error.js';
 import { UnusableDatabaseError } from '../errors/database.errors.js';
 import { monotonicNow } from './clock.js';
-import { retryDelay } from './retry.js';
+import { retry } from './retry.js';
 
 /** How often it is told that the start still waits, in milliseconds. */
 const TELL_EVERY_MS = 5_000;
@@ -21,25 +20,21 @@ export interface Patience {
  * missing database is told at once.
  * @throws what the work throws, in words where it is the database's trouble
  */
-export async function withPatience<Result>({ waitMs, tell }: Patience, work: () => Promise<Result>): Promise<Result> {
+export function withPatience<Result>({ waitMs, tell }: Patience, work: () => Promise<Result>): Promise<Result> {
   const deadline = monotonicNow() + waitMs;
   let toldAt = -Infinity;
-  for (let failures = 1; ; failures++) {
-    try {
-      return await work();
-    } catch (error) {
-      const pause = retryDelay(failures);
-      const left = deadline - monotonicNow();
-      if (!databaseTrouble(error)?.passing || pause > left) throw inWords(error);
-      if (monotonicNow() - toldAt >= TELL_EVERY_MS) {
-        toldAt = monotonicNow();
-        tell(
-          `Waiting for the database, ${formatDuration(Math.round(left / 1_000) * 1_000)} more at most: ${(inWords(error) as Error).message}`,
-        );
-      }
-      await sleep(pause);
-    }
-  }
+  const goesOn = (error: unknown, _failures: number, pause: number) => {
+    const left = deadline - monotonicNow();
+    if (!databaseTrouble(error)?.passing || pause > left) return false;
+    if (monotonicNow() - toldAt < TELL_EVERY_MS) return true;
+    toldAt = monotonicNow();
+    const most = formatDuration(Math.round(left / 1_000) * 1_000);
+    tell(`Waiting for the database, ${most} more at most: ${(inWords(error) as Error).message}`);
+    return true;
+  };
+  return retry(work, goesOn, { keepsAlive: true }).catch((error: unknown) => {
+    throw inWords(error);
+  });
 }
 
 /** What a start fails with: the database's trouble in words, everything else as it is. */

@@ -19,11 +19,13 @@ export function retryDelay(failures: number, longestMs = LONGEST_RETRY_MS): numb
  * Asks until there is an answer. What failed together with others does not come back together with them.
  * @param ask given how often it has failed
  * @param goesOn given why it failed, how often by now, and how long the next try would be waited for, in milliseconds
+ * @param keepsAlive the process does not end while the next try is waited for
  * @throws what it failed with last, when it does not go on
  */
-export async function insisting<Answer>(
+export async function retry<Answer>(
   ask: (failures: number) => Promise<Answer>,
   goesOn: (error: unknown, failures: number, waitMs: number) => boolean,
+  { keepsAlive = false } = {},
 ): Promise<Answer> {
   for (let failures = 0; ; ) {
     try {
@@ -32,7 +34,7 @@ export async function insisting<Answer>(
       failures += 1;
       const wait = retryDelay(failures);
       if (!goesOn(error, failures, wait)) throw error;
-      await sleep(wait, undefined, { ref: false });
+      await sleep(wait, undefined, { ref: keepsAlive });
     }
   }
 }

@@ -7,7 +7,7 @@ import { TimeoutError } from '../errors/run.errors.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
 import type { PagePolicies } from './page.js';
 import { DatabaseTime } from '../database/clock.js';
-import { insisting } from '../database/retry.js';
+import { retry } from '../database/retry.js';
 import { monotonicNow } from '../database/clock.js';
 import { isRefusedData } from '../database/sql-state.js';
 import {
@@ -110,7 +110,7 @@ export class PageEndings {
   private persist(page: OwnedPage, ending: PageEnding): Promise<WrittenPageEnd | null> {
     const giveUpAt = monotonicNow() + PATIENCE_MS;
     let accepted = ending;
-    return insisting(
+    return retry(
       () => this.store.end(page, accepted),
       (error, _failures, waitMs) => {
         // What the database does not accept is written in a form that it does; refused again, it would be for ever.

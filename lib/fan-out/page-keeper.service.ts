@@ -1,11 +1,12 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { monotonicNow } from '../database/clock.js';
-import { eachByItself } from '../database/collections.js';
-import { Loop } from '../database/loop.js';
+import { forEachSettled } from '../database/collections.js';
+import type { SchedulerEvent } from '../observe/scheduler-event.js';
+import { Duty } from '../observe/duty.js';
 import { type Query, queryOn } from '../database/query.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
 import { KnownJobs } from '../jobs/known-jobs.js';
-import { loopListener, SchedulerEvents } from '../observe/scheduler-events.js';
+import { SchedulerEvents } from '../observe/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { runId, type RunKey } from '../options/run.js';
 import { INSTANCE_ID, SCHEDULER_OPTIONS } from '../options/tokens.js';
@@ -170,8 +171,7 @@ const STILL_FOR_MS = 600_000;
  * theirs, and finds what the queue has lost.
  */
 @Injectable()
-export class PageKeeper {
-  private readonly loop: Loop;
+export class PageKeeper extends Duty {
   private readonly refused: RefusedData;
   private recoveredAt = -Infinity;
 
@@ -186,29 +186,22 @@ export class PageKeeper {
     private readonly pages: PagesInFlight,
     events: SchedulerEvents,
   ) {
+    super(events, { name: 'page keeper', maxSleepMs: options.pollIntervalMs });
     this.refused = new RefusedData(events);
-    this.loop = new Loop(() => this.keep(), {
-      maxSleepMs: options.pollIntervalMs,
-      ...loopListener(events, 'page keeper'),
-    });
-    events.of('run.fannedOut').subscribe(() => this.wake());
+  }
+
+  protected pass(): Promise<number> {
+    return this.keep();
+  }
+
+  override hear(event: SchedulerEvent): void {
+    if (event.type === 'run.fannedOut') this.wake();
+    if (event.type === 'page.failed') this.wakeWithin(event.retryInMs);
   }
 
   /** Without handlers of pages there is nothing to keep. */
-  start(): void {
-    if (this.known.pageJobs().length > 0) this.loop.start();
-  }
-
-  async stop(): Promise<void> {
-    await this.loop.stop();
-  }
-
-  wake(): void {
-    this.loop.wake();
-  }
-
-  wakeWithin(millis: number): void {
-    this.loop.wakeWithin(millis);
+  override start(): void {
+    if (this.known.pageJobs().length > 0) super.start();
   }
 
   /**
@@ -267,7 +260,7 @@ export class PageKeeper {
 }
 
 function oneAfterTheOther(...steps: (() => Promise<void>)[]): Promise<void> {
-  return eachByItself(
+  return forEachSettled(
     steps,
     () => false,
     (step) => step(),

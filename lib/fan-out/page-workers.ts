@@ -2,12 +2,11 @@ import { Inject, Injectable } from '@nestjs/common';
 import { KnownJobs } from '../jobs/known-jobs.js';
 import { SCHEDULER_OPTIONS } from '../options/tokens.js';
 import type { PageWorker } from './page.js';
-import { loopListener } from '../observe/scheduler-events.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
 import { PageExecutor } from './page-executor.service.js';
 import { PageQueues } from './page-queues.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
-import { Loop } from '../database/loop.js';
+import { Duty } from '../observe/duty.js';
 import { within } from '../database/collections.js';
 
 /** How long the queue gets to let go of its connections, in milliseconds. */
@@ -15,10 +14,9 @@ const CLOSE_WITHIN_MS = 2_000;
 
 /** Takes deliveries of pages on this instance, from its start to its end. */
 @Injectable()
-export class PageWorkers {
+export class PageWorkers extends Duty {
   private workers: PageWorker[] = [];
-  private stopping: Promise<unknown> | null = null;
-  private readonly loop: Loop;
+  private ending: Promise<unknown> | null = null;
 
   constructor(
     private readonly known: KnownJobs,
@@ -27,22 +25,23 @@ export class PageWorkers {
     @Inject(SCHEDULER_OPTIONS) options: ResolvedSchedulerOptions,
     events: SchedulerEvents,
   ) {
-    this.loop = new Loop(() => this.take(), {
-      maxSleepMs: options.pollIntervalMs,
-      ...loopListener(events, 'page workers'),
-    });
+    super(events, { name: 'page workers', maxSleepMs: options.pollIntervalMs });
+  }
+
+  protected pass(): Promise<number> {
+    return this.take();
   }
 
   /** A queue that is out of reach fails no start: it is tried again. */
-  start(): void {
-    if (this.known.pageJobs().length > 0) this.loop.start();
+  override start(): void {
+    if (this.known.pageJobs().length > 0) super.start();
   }
 
   /** One pass. @returns milliseconds to the next: there is none once the workers are there */
   async take(): Promise<number> {
-    if (this.workers.length > 0 || this.stopping) return Infinity;
+    if (this.workers.length > 0 || this.ending) return Infinity;
     const queue = await this.queues.open();
-    if (this.stopping) return Infinity;
+    if (this.ending) return Infinity;
     this.workers = this.known.pageJobs().map((jobName) =>
       queue.work(jobName, (ticket) => this.executor.deliver(jobName, ticket), {
         concurrency: this.known.pageHandler(jobName)!.policies.concurrency,
@@ -52,15 +51,15 @@ export class PageWorkers {
   }
 
   /** Takes nothing more; what is in hand goes on. */
-  async stop(): Promise<void> {
-    this.stopping ??= Promise.allSettled(this.workers.splice(0).map((worker) => worker.stop()));
-    await this.loop.stop();
+  override async stop(): Promise<void> {
+    this.ending ??= Promise.allSettled(this.workers.splice(0).map((worker) => worker.stop()));
+    await super.stop();
   }
 
   /** Lets go of the queue. What has not ended is delivered again, to whoever is left. */
-  async close(): Promise<void> {
+  override async end(): Promise<void> {
     await this.stop();
-    await within(CLOSE_WITHIN_MS, this.stopping!);
+    await within(CLOSE_WITHIN_MS, this.ending!);
     await within(CLOSE_WITHIN_MS, this.queues.close()).catch(() => {});
   }
 }

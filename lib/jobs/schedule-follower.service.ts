@@ -1,10 +1,11 @@
 import { Injectable } from '@nestjs/common';
 import { ChangedMeanwhileError } from '../errors/operator.errors.js';
-import { loopListener } from '../observe/scheduler-events.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
 import { Cancellations } from '../runs/cancellations.js';
 import { DatabaseTime } from '../database/clock.js';
-import { Loop } from '../database/loop.js';
+import type { SchedulerEvent } from '../observe/scheduler-event.js';
+import type { WakeUp } from '../database/wake-up.js';
+import { Duty } from '../observe/duty.js';
 import { monotonicNow } from '../database/clock.js';
 import { JobScheduleStore } from './job-schedule.store.js';
 import type { StoredJob } from './stored-job.js';
@@ -24,8 +25,7 @@ import { UnregisteredJobs } from './unregistered-jobs.service.js';
  * more.
  */
 @Injectable()
-export class ScheduleFollower {
-  private readonly loop: Loop;
+export class ScheduleFollower extends Duty {
   /** Every change up to this revision has been looked at. */
   private seen = 0;
   /** Jobs of which the database said that they are others by now. */
@@ -48,11 +48,12 @@ export class ScheduleFollower {
     private readonly time: DatabaseTime,
     events: SchedulerEvents,
   ) {
-    this.loop = new Loop(() => this.follow(), {
-      maxSleepMs: pace.longestMs,
-      ...loopListener(events, 'schedules'),
-    });
+    super(events, { name: 'schedules', maxSleepMs: pace.longestMs });
     events.of('job.outdated').subscribe(({ jobName }) => this.lookAt(jobName));
+  }
+
+  protected pass(): Promise<number> {
+    return this.follow();
   }
 
   /** Writes what the code declares, and starts each job's timeline where its occurrences are decided. */
@@ -68,29 +69,28 @@ export class ScheduleFollower {
     if (takesPart) await this.others.look();
   }
 
-  start(): void {
+  override start(): void {
     // What was changed between the registration and now, such as in an onModuleInit, is followed at once.
-    this.loop.start(this.doubtful.size > 0 ? 0 : this.pace.usualMs);
+    super.start(this.doubtful.size > 0 ? 0 : this.pace.usualMs);
   }
 
-  async stop(): Promise<void> {
-    await this.loop.stop();
+  override hear(event: SchedulerEvent): void {
+    if (event.type === 'run.claimed') this.lookAtNextPoll();
   }
 
-  /** Something was seen that has changed. */
-  wake(): void {
-    this.loop.wake();
+  override hearOthers(wakeUp: WakeUp): void {
+    if (wakeUp !== 'runs') this.wake();
   }
 
   /** A run begins here, whose handler may have to be told something, or nobody wakes this instance up any more. */
-  lookAtNextPoll(): void {
-    this.loop.wakeWithin(this.pace.usualMs);
+  override lookAtNextPoll(): void {
+    this.wakeWithin(this.pace.usualMs);
   }
 
   /** The job was seen to be another by now. */
   private lookAt(jobName: string): void {
     this.doubtful.add(jobName);
-    this.loop.wake();
+    this.wake();
   }
 
   /** One pass. @returns milliseconds to the next */

@@ -1,7 +1,6 @@
 import { Injectable } from '@nestjs/common';
-import { loopListener } from '../observe/scheduler-events.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
-import { Loop } from '../database/loop.js';
+import { Duty } from '../observe/duty.js';
 import { JobScheduleStore } from './job-schedule.store.js';
 import { Timelines } from './timelines.js';
 
@@ -12,26 +11,25 @@ const REMEMBER_EVERY_MS = 60_000;
  * when none has. A replica that starts compares fire times with rows from there on, not from the beginning of time.
  */
 @Injectable()
-export class WatermarkService {
-  private readonly loop: Loop;
+export class WatermarkService extends Duty {
+  override readonly goesOn = 'until the end';
 
   constructor(
     private readonly timelines: Timelines,
     private readonly store: JobScheduleStore,
     events: SchedulerEvents,
   ) {
-    this.loop = new Loop(() => this.remember(), {
-      maxSleepMs: REMEMBER_EVERY_MS,
-      ...loopListener(events, 'watermark'),
-    });
+    super(events, { name: 'watermark', maxSleepMs: REMEMBER_EVERY_MS });
   }
 
-  start(): void {
-    this.loop.start();
+  protected pass(): Promise<number> {
+    return this.remember();
   }
 
-  async stop(): Promise<void> {
-    await this.loop.stop();
+  /** Remembers what the last runs decided: a replica that starts looks at a few more rows without it. */
+  override async stop(): Promise<void> {
+    await super.stop();
+    await this.remember().catch(() => {});
   }
 
   /** One pass. @returns milliseconds to the next */

@@ -1,11 +1,10 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { SCHEDULER_OPTIONS } from '../options/tokens.js';
 import { judgeSkew } from '../database/clock-skew.js';
-import { loopListener } from '../observe/scheduler-events.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { DatabaseTime } from '../database/clock.js';
-import { Loop } from '../database/loop.js';
+import { Duty } from '../observe/duty.js';
 
 /** A look costs a subtraction. */
 const LOOK_AT_LEAST_EVERY_MS = 10_000;
@@ -15,29 +14,22 @@ const LOOK_AT_LEAST_EVERY_MS = 10_000;
  * Nothing is decided by it. Asks the database nothing: the reaper reads its clock at every poll.
  */
 @Injectable()
-export class ClockWatchService {
-  private readonly loop: Loop;
+export class ClockWatchService extends Duty {
   private readonly everyMs: number;
   private told: number | null = null;
 
   constructor(
     @Inject(SCHEDULER_OPTIONS) private readonly options: ResolvedSchedulerOptions,
     private readonly time: DatabaseTime,
-    private readonly events: SchedulerEvents,
+    events: SchedulerEvents,
   ) {
-    this.everyMs = Math.min(options.pollIntervalMs, LOOK_AT_LEAST_EVERY_MS);
-    this.loop = new Loop(() => this.look(), {
-      maxSleepMs: this.everyMs,
-      ...loopListener(events, 'clock watch'),
-    });
+    const everyMs = Math.min(options.pollIntervalMs, LOOK_AT_LEAST_EVERY_MS);
+    super(events, { name: 'clock watch', maxSleepMs: everyMs });
+    this.everyMs = everyMs;
   }
 
-  start(): void {
-    this.loop.start();
-  }
-
-  async stop(): Promise<void> {
-    await this.loop.stop();
+  protected pass(): Promise<number> {
+    return this.look();
   }
 
   /** One pass. @returns milliseconds to the next */

@@ -1,8 +1,7 @@
 import { Injectable } from '@nestjs/common';
-import { loopListener } from '../observe/scheduler-events.js';
 import type { SchedulerEvent } from '../observe/scheduler-event.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
-import { Loop } from '../database/loop.js';
+import { Duty } from '../observe/duty.js';
 import { InDoubtStore } from '../operations/in-doubt.service.js';
 
 /** A run may have been ended by a person, or by an instance that ended with it. */
@@ -15,35 +14,30 @@ const PARK_AT_ONCE = 100;
  * a run of this instance ends that may have left some, and once a minute for those that nobody saw end.
  */
 @Injectable()
-export class CutOffCalls {
-  private readonly loop: Loop;
-
+export class CutOffCalls extends Duty {
   constructor(
     private readonly store: InDoubtStore,
-    private readonly events: SchedulerEvents,
+    events: SchedulerEvents,
   ) {
-    this.loop = new Loop(() => this.look(), {
-      maxSleepMs: LOOK_AT_LEAST_EVERY_MS,
-      ...loopListener(events, 'watch over calls that were cut off'),
-    });
+    super(events, { name: 'watch over calls that were cut off', maxSleepMs: LOOK_AT_LEAST_EVERY_MS });
   }
 
-  start(): void {
-    this.loop.start(LOOK_AT_LEAST_EVERY_MS);
+  protected pass(): Promise<number> {
+    return this.look();
   }
 
-  async stop(): Promise<void> {
-    await this.loop.stop();
+  override start(): void {
+    super.start(LOOK_AT_LEAST_EVERY_MS);
   }
 
   /** A first attempt that returned has left none, but for a call whose failure its handler caught. */
-  hear(event: SchedulerEvent): void {
+  override hear(event: SchedulerEvent): void {
     if (
       event.type === 'run.dead' ||
       event.type === 'run.cancelled' ||
       (event.type === 'run.completed' && event.attempt > 1)
     )
-      this.loop.wake();
+      this.wake();
   }
 
   /** One pass. @returns milliseconds to the next */

@@ -1,8 +1,8 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { Loop } from '../database/loop.js';
+import { Duty } from '../observe/duty.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
 import { KnownJobs } from '../jobs/known-jobs.js';
-import { loopListener, SchedulerEvents } from '../observe/scheduler-events.js';
+import { SchedulerEvents } from '../observe/scheduler-events.js';
 import { ToldStore } from '../observe/told.store.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { SCHEDULER_OPTIONS } from '../options/tokens.js';
@@ -49,28 +49,19 @@ const LOOK_AT_LEAST_EVERY_MS = 60_000;
  * until the first could be overdue; asks nothing while no job says that it should.
  */
 @Injectable()
-export class OverdueService {
-  private readonly loop: Loop;
-
+export class OverdueService extends Duty {
   constructor(
     @Inject(SCHEDULER_OPTIONS) private readonly options: ResolvedSchedulerOptions,
     private readonly known: KnownJobs,
     private readonly store: OverdueStore,
     private readonly told: ToldStore,
-    private readonly events: SchedulerEvents,
+    events: SchedulerEvents,
   ) {
-    this.loop = new Loop(() => this.look(), {
-      maxSleepMs: LOOK_AT_LEAST_EVERY_MS,
-      ...loopListener(events, 'overdue watch'),
-    });
+    super(events, { name: 'overdue watch', maxSleepMs: LOOK_AT_LEAST_EVERY_MS });
   }
 
-  start(): void {
-    this.loop.start();
-  }
-
-  async stop(): Promise<void> {
-    await this.loop.stop();
+  protected pass(): Promise<number> {
+    return this.look();
   }
 
   /** One pass. @returns milliseconds to the next */

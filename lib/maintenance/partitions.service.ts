@@ -1,13 +1,10 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { SCHEDULER_OPTIONS } from '../options/tokens.js';
-import { databaseTrouble } from '../errors/database-trouble.js';
 import { monthsToMake } from '../options/retention.js';
-import { describeError } from '../errors/stored-error.js';
-import { loopListener } from '../observe/scheduler-events.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { DatabaseTime } from '../database/clock.js';
-import { Loop } from '../database/loop.js';
+import { Duty, tellingOf } from '../observe/duty.js';
 import { PartitionStore } from '../database/partition.store.js';
 import { ToldStore } from '../observe/told.store.js';
 
@@ -16,44 +13,28 @@ const MAX_RETRY_MS = 60_000;
 
 /** Makes the partitions of the coming months, at start-up and daily, on whichever replica comes first. */
 @Injectable()
-export class PartitionsService {
-  private readonly loop: Loop;
-
+export class PartitionsService extends Duty {
   constructor(
     @Inject(SCHEDULER_OPTIONS) private readonly options: ResolvedSchedulerOptions,
     private readonly store: PartitionStore,
     private readonly told: ToldStore,
     private readonly time: DatabaseTime,
-    private readonly events: SchedulerEvents,
+    events: SchedulerEvents,
   ) {
-    this.loop = new Loop(() => this.makeAhead(), {
-      maxSleepMs: DAY_MS,
-      maxRetryMs: MAX_RETRY_MS,
-      ...loopListener(events, 'partitions'),
-    });
+    super(events, { name: 'partitions', maxSleepMs: DAY_MS, maxRetryMs: MAX_RETRY_MS });
   }
 
-  start(): void {
-    this.loop.start();
-  }
-
-  async stop(): Promise<void> {
-    await this.loop.stop();
+  protected pass(): Promise<number> {
+    return this.makeAhead();
   }
 
   /** The first pass. A role that may make none starts all the same, as long as those of this month are there. */
-  async makeReady(): Promise<void> {
+  override async makeReady(): Promise<void> {
     try {
       await this.makeAhead();
     } catch (error) {
       if (!(await this.store.areThere(new Date(this.time.now())))) throw error;
-      this.events.emit({
-        type: 'loop.failed',
-        loop: 'partitions',
-        error: describeError(error),
-        failures: 1,
-        trouble: databaseTrouble(error),
-      });
+      tellingOf('partitions', this.events).onFailure(error, 1);
     }
   }
 

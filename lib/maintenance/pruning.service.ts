@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { Loop } from '../database/loop.js';
+import { Duty } from '../observe/duty.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
-import { loopListener, SchedulerEvents } from '../observe/scheduler-events.js';
+import { SchedulerEvents } from '../observe/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { SCHEDULER_OPTIONS } from '../options/tokens.js';
 
@@ -40,27 +40,21 @@ const ALERTS_KEPT_MS = 30 * 86_400_000;
  * comes first.
  */
 @Injectable()
-export class PruningService {
-  private readonly loop: Loop;
-
+export class PruningService extends Duty {
   constructor(
     @Inject(SCHEDULER_OPTIONS) private readonly options: Pick<ResolvedSchedulerOptions, 'keepActionsMs' | 'alerts'>,
     private readonly store: PruneStore,
     events: SchedulerEvents,
   ) {
-    this.loop = new Loop(() => this.prune(), {
-      maxSleepMs: EVERY_MS,
-      maxRetryMs: MAX_RETRY_MS,
-      ...loopListener(events, 'pruning'),
-    });
+    super(events, { name: 'pruning', maxSleepMs: EVERY_MS, maxRetryMs: MAX_RETRY_MS });
   }
 
-  start(): void {
-    this.loop.start(FIRST_AFTER_MS);
+  protected pass(): Promise<number> {
+    return this.prune();
   }
 
-  async stop(): Promise<void> {
-    await this.loop.stop();
+  override start(): void {
+    super.start(FIRST_AFTER_MS);
   }
 
   /** One pass. @returns milliseconds to the next */

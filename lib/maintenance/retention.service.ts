@@ -1,10 +1,9 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { SCHEDULER_OPTIONS } from '../options/tokens.js';
 import { isNothing, overlap, type AgedPartition } from '../options/retention.js';
-import { loopListener } from '../observe/scheduler-events.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
-import { Loop } from '../database/loop.js';
+import { Duty } from '../observe/duty.js';
 import { ToldStore } from '../observe/told.store.js';
 import { RetentionStore, type Forgotten } from './retention.store.js';
 
@@ -20,30 +19,29 @@ const MAX_RETRY_MS = 600_000;
  * nothing.
  */
 @Injectable()
-export class RetentionService {
-  private readonly loop: Loop;
-  private readonly stopping = new AbortController();
+export class RetentionService extends Duty {
+  private readonly aborting = new AbortController();
 
   constructor(
     @Inject(SCHEDULER_OPTIONS) private readonly options: Pick<ResolvedSchedulerOptions, 'retentionMs'>,
     private readonly store: RetentionStore,
     private readonly told: ToldStore,
-    private readonly events: SchedulerEvents,
+    events: SchedulerEvents,
   ) {
-    this.loop = new Loop(() => this.forget(), {
-      maxSleepMs: DAY_MS,
-      maxRetryMs: MAX_RETRY_MS,
-      ...loopListener(events, 'retention'),
-    });
+    super(events, { name: 'retention', maxSleepMs: DAY_MS, maxRetryMs: MAX_RETRY_MS });
   }
 
-  start(): void {
-    if (this.options.retentionMs !== null) this.loop.start(FIRST_AFTER_MS);
+  protected pass(): Promise<number> {
+    return this.forget();
   }
 
-  async stop(): Promise<void> {
-    this.stopping.abort();
-    await this.loop.stop();
+  override start(): void {
+    if (this.options.retentionMs !== null) super.start(FIRST_AFTER_MS);
+  }
+
+  override async stop(): Promise<void> {
+    this.aborting.abort();
+    await super.stop();
   }
 
   /** One pass. What is kept keeps the pages and receipts of its months, too. @returns milliseconds to the next */
@@ -57,9 +55,9 @@ export class RetentionService {
     let isLeft = false;
     try {
       for (const partition of partitions) {
-        if (this.stopping.signal.aborted) break;
+        if (this.aborting.signal.aborted) break;
         if (kept.some((other) => overlap(other, partition))) continue;
-        const forgotten = await this.store.forget(partition, olderThan, this.stopping.signal);
+        const forgotten = await this.store.forget(partition, olderThan, this.aborting.signal);
         if (forgotten.kind === 'busy') {
           // Another replica is at it, and of a table PostgreSQL detaches one partition at a time.
           isLeft = true;
@@ -83,7 +81,7 @@ export class RetentionService {
   private async tellKept({ name, until }: AgedPartition, forgotten: Forgotten): Promise<void> {
     const open = forgotten.kind === 'kept' ? forgotten.open : null;
     // Given back because the retention is longer by now, or left because this instance stops.
-    if ((open && isNothing(open)) || this.stopping.signal.aborted) return;
+    if ((open && isNothing(open)) || this.aborting.signal.aborted) return;
     if (!(await this.told.first(`partition.kept ${name}`, { againAfterMs: DAY_MS, unlessSince: null }))) return;
     this.events.emit({ type: 'partition.kept', name, until: new Date(until), open });
   }

@@ -317,3 +317,19 @@ export type SchedulerFact =
 
 /** The event of one type. */
 export type EventOf<Type extends SchedulerFact['type']> = Extract<SchedulerEvent, { type: Type }>;
+
+type RunEndType = 'run.completed' | 'run.woundUp' | 'run.dead' | 'run.cancelled' | 'run.abandoned' | 'run.refused';
+
+const RUN_ENDS: ReadonlySet<string> = new Set<RunEndType>([
+  'run.completed',
+  'run.woundUp',
+  'run.dead',
+  'run.cancelled',
+  'run.abandoned',
+  'run.refused',
+]);
+
+/** A run of this instance is over here: its slot is free, and what it kept waiting may start. */
+export function isRunEnd(event: SchedulerEvent): event is EventOf<RunEndType> {
+  return RUN_ENDS.has(event.type);
+}

@@ -1,9 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { filter, Observable, type Observer, type Operator, Subject, Subscriber, type Subscription } from 'rxjs';
 import { inCleanContext } from '../database/clean-context.js';
-import type { LoopOptions } from '../database/loop.js';
-import { databaseTrouble } from '../errors/database-trouble.js';
-import { describeError } from '../errors/stored-error.js';
 import { OwnLogger } from './own-logger.js';
 import type { EventOf, SchedulerEvent, SchedulerFact } from './scheduler-event.js';
 
@@ -90,22 +87,4 @@ export class SchedulerEvents extends GuardedObservable<SchedulerEvent> {
   close(): void {
     this.subject.complete();
   }
-}
-
-/** What a loop tells when its passes fail and when they work again. @param loop its name, for people */
-export function loopListener(
-  events: SchedulerEvents,
-  loop: string,
-): Required<Pick<LoopOptions, 'onFailure' | 'onRecovery'>> {
-  return {
-    onFailure: (error, failures) =>
-      events.emit({
-        type: 'loop.failed',
-        loop,
-        error: describeError(error),
-        failures,
-        trouble: databaseTrouble(error),
-      }),
-    onRecovery: () => events.emit({ type: 'loop.recovered', loop }),
-  };
 }

@@ -11,7 +11,7 @@ import { InvalidOptionsError } from '../errors/scheduler.error.js';
 import { MixedReceiptError } from '../errors/receipt.errors.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
 import type { Slots } from '../database/collections.js';
-import { insisting } from '../database/retry.js';
+import { retry } from '../database/retry.js';
 import { monotonicNow } from '../database/clock.js';
 import { isRefusedData } from '../database/sql-state.js';
 import { ExternalReceiptStore, type CallAnswer } from './external-receipt.store.js';
@@ -199,7 +199,7 @@ export class ExternalEffects {
       onReceiptConnection(await this.database.receipts(), ({ manager }, bounded) =>
         bounded(write(manager, wasRefused)),
       );
-    return insisting(
+    return retry(
       () => slots.run(once),
       (error, failures, waitMs) => {
         if (isRefusedData(error) && !wasRefused) return (wasRefused = true);

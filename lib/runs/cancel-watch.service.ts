@@ -1,11 +1,11 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { INSTANCE_ID, SCHEDULER_OPTIONS } from '../options/tokens.js';
-import { loopListener } from '../observe/scheduler-events.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
 import { Cancellations } from './cancellations.js';
 import { InFlightRuns } from './in-flight-runs.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
-import { Loop } from '../database/loop.js';
+import type { WakeUp } from '../database/wake-up.js';
+import { Duty } from '../observe/duty.js';
 import { CancelStore } from '../operations/cancels.service.js';
 
 /**
@@ -13,8 +13,8 @@ import { CancelStore } from '../operations/cancels.service.js';
  * changed schedules, has stopped by then. Asks nothing while no handler runs.
  */
 @Injectable()
-export class CancelWatch {
-  private readonly loop: Loop;
+export class CancelWatch extends Duty {
+  override readonly goesOn = 'while draining';
 
   constructor(
     @Inject(SCHEDULER_OPTIONS) private readonly options: ResolvedSchedulerOptions,
@@ -24,23 +24,15 @@ export class CancelWatch {
     private readonly cancellations: Cancellations,
     events: SchedulerEvents,
   ) {
-    this.loop = new Loop(() => this.look(), {
-      maxSleepMs: options.pollIntervalMs,
-      ...loopListener(events, 'cancel watch'),
-    });
+    super(events, { name: 'cancel watch', maxSleepMs: options.pollIntervalMs });
   }
 
-  start(): void {
-    this.loop.start();
+  protected pass(): Promise<number> {
+    return this.look();
   }
 
-  async stop(): Promise<void> {
-    await this.loop.stop();
-  }
-
-  /** Somebody says that there is something to tell. */
-  wake(): void {
-    this.loop.wake();
+  override hearOthers(wakeUp: WakeUp): void {
+    if (wakeUp !== 'runs') this.wake();
   }
 
   /** One pass. @returns milliseconds to the next */

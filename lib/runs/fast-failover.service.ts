@@ -10,11 +10,10 @@ import {
   type GoneRun,
   type GoneSince,
 } from './fast-failover.js';
-import { loopListener } from '../observe/scheduler-events.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { DatabaseTime } from '../database/clock.js';
-import { Loop } from '../database/loop.js';
+import { Duty } from '../observe/duty.js';
 import { monotonicNow } from '../database/clock.js';
 import { Timelines } from '../jobs/timelines.js';
 import { GoneOwnersStore } from './gone-owners.store.js';
@@ -33,8 +32,7 @@ const ATTENTIVE_FOR_MS = 1_000;
  * way, or may just have begun: what has come due, and what the reaper has seen, says so.
  */
 @Injectable()
-export class FastFailoverService {
-  private readonly loop: Loop;
+export class FastFailoverService extends Duty {
   private since: GoneSince = new Map();
   /** By the monotonic clock. */
   private attentiveUntil = -Infinity;
@@ -49,29 +47,25 @@ export class FastFailoverService {
     private readonly known: KnownJobs,
     private readonly timelines: Timelines,
     private readonly time: DatabaseTime,
-    private readonly events: SchedulerEvents,
+    events: SchedulerEvents,
   ) {
-    this.loop = new Loop(() => this.look(), {
-      maxSleepMs: LONGEST_SLEEP_MS,
-      maxRetryMs: MAX_RETRY_MS,
-      ...loopListener(events, 'fast failover'),
-    });
+    super(events, { name: 'fast failover', maxSleepMs: LONGEST_SLEEP_MS, maxRetryMs: MAX_RETRY_MS });
   }
 
-  start(): void {
+  protected pass(): Promise<number> {
+    return this.look();
+  }
+
+  override start(): void {
     if (!this.options.fastFailover) return;
     this.reaper.whenRunsAreSeen(() => this.attend());
-    this.loop.start();
-  }
-
-  async stop(): Promise<void> {
-    await this.loop.stop();
+    super.start();
   }
 
   /** Runs of others may be under way. */
   attend(): void {
     this.attentiveUntil = monotonicNow() + ATTENTIVE_FOR_MS;
-    this.loop.wakeWithin(LOOK_EVERY_MS);
+    this.wakeWithin(LOOK_EVERY_MS);
   }
 
   /** One look, while there is something to see. @returns milliseconds to the next */

@@ -3,9 +3,9 @@ import { INSTANCE_ID } from '../options/tokens.js';
 import { LONGEST_TIMER_MS } from '../options/duration.js';
 import { GONE_FOR_MS, GRACE_MS } from './fast-failover.js';
 import { runId } from '../options/run.js';
-import type { AttemptFacts } from '../observe/scheduler-event.js';
+import type { AttemptFacts, SchedulerEvent } from '../observe/scheduler-event.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
-import { Loop } from '../database/loop.js';
+import { Duty } from '../observe/duty.js';
 import { GoneOwnersStore } from './gone-owners.store.js';
 import { RefusedData } from './refused-data.js';
 
@@ -22,10 +22,9 @@ const MOST_TRIES = 10;
  * those that nobody has taken over are ended: the others need not wait for them.
  */
 @Injectable()
-export class GivenUpRuns {
+export class GivenUpRuns extends Duty {
   /** How often each has been tried. */
   private readonly tries = new Map<AttemptFacts, number>();
-  private readonly loop: Loop;
   private readonly refused: RefusedData;
 
   constructor(
@@ -33,27 +32,26 @@ export class GivenUpRuns {
     events: SchedulerEvents,
     @Inject(INSTANCE_ID) private readonly instanceId: string,
   ) {
+    super(events, { name: null, maxSleepMs: LONGEST_TIMER_MS, maxRetryMs: AGAIN_MS });
     this.refused = new RefusedData(events);
-    // What fails here fails the ticker, too, which tells.
-    this.loop = new Loop(() => this.giveUp(), {
-      maxSleepMs: LONGEST_TIMER_MS,
-      maxRetryMs: AGAIN_MS,
-      onFailure: () => {},
-    });
   }
 
-  start(): void {
-    this.loop.start(LONGEST_TIMER_MS);
+  protected pass(): Promise<number> {
+    return this.giveUp();
   }
 
-  async stop(): Promise<void> {
-    await this.loop.stop();
+  override start(): void {
+    super.start(LONGEST_TIMER_MS);
+  }
+
+  override hear(event: SchedulerEvent): void {
+    if (event.type === 'lease.lost' && event.cause === 'cut off') this.add(event);
   }
 
   /** Its handler has just been told to stop. */
   add(run: AttemptFacts): void {
     this.tries.set(run, 0);
-    this.loop.wakeWithin(AFTER_MS);
+    this.wakeWithin(AFTER_MS);
   }
 
   /** @returns milliseconds to the next pass */

@@ -3,7 +3,7 @@ import { INSTANCE_ID } from '../options/tokens.js';
 import { LONGEST_TIMER_MS } from '../options/duration.js';
 import { runId } from '../options/run.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
-import { Loop } from '../database/loop.js';
+import { Duty } from '../observe/duty.js';
 import { monotonicNow } from '../database/clock.js';
 import { JobRunStore, type UnheardClaim } from './job-run.store.js';
 import { InFlightRuns } from './in-flight-runs.js';
@@ -23,39 +23,33 @@ export interface PossibleClaim extends UnheardClaim {
  * attempt.
  */
 @Injectable()
-export class LostClaims {
+export class LostClaims extends Duty {
   private readonly possible = new Map<string, PossibleClaim & { readonly until: number }>();
-  private readonly loop: Loop;
   private readonly refused: RefusedData;
 
   constructor(
     private readonly store: JobRunStore,
     private readonly runs: InFlightRuns,
-    private readonly events: SchedulerEvents,
+    events: SchedulerEvents,
     @Inject(INSTANCE_ID) private readonly instanceId: string,
   ) {
+    super(events, { name: null, maxSleepMs: LONGEST_TIMER_MS, maxRetryMs: LOOK_AGAIN_MS });
     this.refused = new RefusedData(events);
-    // What fails here fails the ticker, too, which tells.
-    this.loop = new Loop(() => this.handBack(), {
-      maxSleepMs: LONGEST_TIMER_MS,
-      maxRetryMs: LOOK_AGAIN_MS,
-      onFailure: () => {},
-    });
   }
 
-  start(): void {
-    this.loop.start(LONGEST_TIMER_MS);
+  protected pass(): Promise<number> {
+    return this.handBack();
   }
 
-  async stop(): Promise<void> {
-    await this.loop.stop();
+  override start(): void {
+    super.start(LONGEST_TIMER_MS);
   }
 
   /** Takes claims whose answer was lost just now. */
   remember(claims: readonly PossibleClaim[]): void {
     // After so long whoever claimed it has lost it, and the reaper has it.
     for (const claim of claims) this.possible.set(idOf(claim), { ...claim, until: monotonicNow() + claim.leaseMs });
-    if (claims.length > 0) this.loop.wake();
+    if (claims.length > 0) this.wake();
   }
 
   /** Hands back what was carried out. @returns milliseconds until it looks again */

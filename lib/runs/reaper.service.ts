@@ -2,12 +2,13 @@ import { Injectable } from '@nestjs/common';
 import { KnownJobs } from '../jobs/known-jobs.js';
 import type { JobDefinition } from '../options/job-definition.js';
 import { runId, type RunKey } from '../options/run.js';
-import { loopListener } from '../observe/scheduler-events.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
 import { RefusedData } from './refused-data.js';
 import { tellReaped } from './tell-reaped.js';
 import { DatabaseTime } from '../database/clock.js';
-import { Loop } from '../database/loop.js';
+import { isRunEnd, type SchedulerEvent } from '../observe/scheduler-event.js';
+import type { WakeUp } from '../database/wake-up.js';
+import { Duty } from '../observe/duty.js';
 import { monotonicNow } from '../database/clock.js';
 import { PollPace } from '../jobs/poll-pace.js';
 import { Timelines } from '../jobs/timelines.js';
@@ -28,8 +29,7 @@ const LOOK_AGAIN_MS = 500;
  * backfilled. Sleeps until the earliest lease ends or attempt is due.
  */
 @Injectable()
-export class ReaperService {
-  private readonly loop: Loop;
+export class ReaperService extends Duty {
   private readonly refused: RefusedData;
   private leftWaiting = false;
   private tellOfRuns: () => void = () => {};
@@ -42,48 +42,52 @@ export class ReaperService {
     private readonly timelines: Timelines,
     private readonly pace: PollPace,
     private readonly time: DatabaseTime,
-    private readonly events: SchedulerEvents,
+    events: SchedulerEvents,
   ) {
+    super(events, { name: 'reaper', maxSleepMs: pace.longestMs });
     this.refused = new RefusedData(events);
-    this.loop = new Loop(() => this.reap(), {
-      maxSleepMs: pace.longestMs,
-      ...loopListener(events, 'reaper'),
-    });
   }
 
-  start(): void {
-    this.loop.start();
+  protected pass(): Promise<number> {
+    return this.reap();
   }
 
-  async stop(): Promise<void> {
-    await this.loop.stop();
+  override hear(event: SchedulerEvent): void {
+    switch (event.type) {
+      case 'run.failed':
+        this.wakeWithin(event.retryInMs);
+        return this.runEnded();
+      case 'run.queued':
+      case 'run.missed':
+        return this.wake();
+      case 'job.scheduled':
+      case 'job.rewound':
+        return this.lookAtNextPoll();
+      default:
+        if (isRunEnd(event)) this.runEnded();
+    }
   }
 
-  wake(): void {
-    this.loop.wake();
+  override hearOthers(wakeUp: WakeUp): void {
+    if (wakeUp === 'runs') this.wake();
   }
 
   /** A run of this instance has ended: there is room, or what was in the way is gone. */
   runEnded(): void {
-    if (this.leftWaiting) this.loop.wake();
+    if (this.leftWaiting) this.wake();
   }
 
   /**
    * Another job may be due next, or nobody wakes this instance up any more: it may not sleep on for as long as it was
    * to.
    */
-  lookAtNextPoll(): void {
-    this.loop.wakeWithin(this.pace.usualMs);
+  override lookAtNextPoll(): void {
+    this.wakeWithin(this.pace.usualMs);
   }
 
   /** @param tell called whenever a look has found runs under way, of whichever instance */
   whenRunsAreSeen(tell: () => void): void {
     this.tellOfRuns = tell;
-  }
-
-  /** A run waits this many milliseconds for its next attempt. */
-  wakeWithin(millis: number): void {
-    this.loop.wakeWithin(millis);
   }
 
   /** One pass. @returns milliseconds until something is open */

@@ -4,7 +4,7 @@ import type { Outcome } from './outcome.js';
 import { describeError } from '../errors/stored-error.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
 import { isRefusedData } from '../database/sql-state.js';
-import { insisting } from '../database/retry.js';
+import { retry } from '../database/retry.js';
 import { monotonicNow } from '../database/clock.js';
 import { FanOutStore } from '../fan-out/page.store.js';
 import { JobRunStore, type Ending, type WrittenEnd } from './job-run.store.js';
@@ -54,7 +54,7 @@ export class RunEndings {
    * the lease holds.
    */
   async isCompleted(run: InFlightRun): Promise<boolean> {
-    return (await this.insisting(run, () => this.steps.isCompleted(run.owned))) ?? false;
+    return (await this.retry(run, () => this.steps.isCompleted(run.owned))) ?? false;
   }
 
   /** The run is done, and its handler goes on. */
@@ -67,7 +67,7 @@ export class RunEndings {
   private persist(run: InFlightRun, outcome: Outcome): Promise<WrittenEnd | null> {
     const ending = outcome.kind === 'done' ? null : endingOf(outcome);
     const fansOut = outcome.kind === 'done' && mayHavePages(run);
-    return this.insisting(run, async (failures) => {
+    return this.retry(run, async (failures) => {
       const alone = () => (fansOut ? this.fanOuts.complete(run.owned) : this.writer.writeAlone(run.owned, ending));
       // What failed in company may be another run's fault.
       if (failures === 0) return fansOut ? alone() : this.writer.write(run.owned, ending);
@@ -76,8 +76,8 @@ export class RunEndings {
   }
 
   /** Asks the database until it answers, for as long as the lease holds. @returns null when it does not */
-  private insisting<Answer>(run: InFlightRun, ask: (failures: number) => Promise<Answer>): Promise<Answer | null> {
-    return insisting(ask, (error, failures, waitMs) => {
+  private retry<Answer>(run: InFlightRun, ask: (failures: number) => Promise<Answer>): Promise<Answer | null> {
+    return retry(ask, (error, failures, waitMs) => {
       if (isRefusedData(error) && failures > 1) {
         // The same again would be refused again: its lease runs out, and the reaper says what became of it.
         const { jobName, fireTime } = run.owned;

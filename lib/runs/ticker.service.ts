@@ -1,14 +1,14 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { SCHEDULER_OPTIONS } from '../options/tokens.js';
 import type { JobDefinition } from '../options/job-definition.js';
-import { loopListener } from '../observe/scheduler-events.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
 import { ClaimService, type Candidate } from './claim.service.js';
 import { ExecutorService } from './executor.service.js';
 import { InFlightRuns } from './in-flight-runs.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { DatabaseTime } from '../database/clock.js';
-import { Loop } from '../database/loop.js';
+import { isRunEnd, type SchedulerEvent } from '../observe/scheduler-event.js';
+import { Duty } from '../observe/duty.js';
 import type { ClaimVerdict } from './claim.store.js';
 import { Agenda } from './agenda.js';
 import { CatchUpService } from '../catch-up/catch-up.service.js';
@@ -55,8 +55,7 @@ interface Due {
 
 /** One timer to the next due instant of all jobs. Every replica has one; all try, and the database lets one win. */
 @Injectable()
-export class TickerService {
-  private readonly loop: Loop;
+export class TickerService extends Duty {
   private undecided = false;
   /** What there was no room for. */
   private kept: Due | null = null;
@@ -73,30 +72,27 @@ export class TickerService {
     private readonly time: DatabaseTime,
     events: SchedulerEvents,
   ) {
-    this.loop = new Loop(() => this.tick(), {
-      maxSleepMs: options.pollIntervalMs,
-      ...loopListener(events, 'ticker'),
-    });
+    super(events, { name: 'ticker', maxSleepMs: options.pollIntervalMs });
   }
 
-  start(): void {
-    this.loop.start();
-  }
-
-  /** Claims nothing more; waits for the claim under way. */
-  async stop(): Promise<void> {
-    await this.loop.stop();
+  protected pass(): Promise<number> {
+    return this.tick();
   }
 
   /** A job has another schedule than before. */
-  wake(): void {
+  override wake(): void {
     this.kept = null;
-    this.loop.wake();
+    super.wake();
+  }
+
+  override hear(event: SchedulerEvent): void {
+    if (event.type === 'job.scheduled' || event.type === 'job.rewound') this.wake();
+    else if (isRunEnd(event) || event.type === 'run.failed' || event.type === 'run.missed') this.runEnded();
   }
 
   /** A run of this instance has ended: there is room, or what was in the way is gone. */
   runEnded(): void {
-    if (this.undecided) this.loop.wake();
+    if (this.undecided) super.wake();
   }
 
   /** Claims and starts what is due. What was missed is the catch-up's. @returns milliseconds to the next due instant */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { eachByItself } from '../../lib/database/collections.js';
+import { forEachSettled } from '../../lib/database/collections.js';
 
-describe('eachByItself', () => {
+describe('forEachSettled', () => {
   const acted: number[] = [];
   const act = async (item: number) => {
     acted.push(item);
@@ -10,13 +10,13 @@ describe('eachByItself', () => {
 
   it('gives each its turn, and tells of the first trouble afterwards', async () => {
     acted.length = 0;
-    await expect(eachByItself([1, 2, 3, 4, 5], () => false, act)).rejects.toThrow('trouble of 2');
+    await expect(forEachSettled([1, 2, 3, 4, 5], () => false, act)).rejects.toThrow('trouble of 2');
     expect(acted).toEqual([1, 2, 3, 4, 5]);
   });
 
   it('leaves out those after the end, and still tells of trouble', async () => {
     acted.length = 0;
-    await expect(eachByItself([1, 2, 3, 4], () => acted.length === 3, act)).rejects.toThrow('trouble of 2');
+    await expect(forEachSettled([1, 2, 3, 4], () => acted.length === 3, act)).rejects.toThrow('trouble of 2');
     expect(acted).toEqual([1, 2, 3]);
   });
 });

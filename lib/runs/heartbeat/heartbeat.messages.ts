@@ -1,15 +1,10 @@
+import type { WakeUp } from '../../database/wake-up.js';
 import type { MessagePort } from 'node:worker_threads';
 import type { ClientOptions } from '../../database/client-config.js';
 import { type DatabaseTrouble, databaseTrouble } from '../../errors/database-trouble.js';
 import type { LeaseLoss } from '../../errors/run.errors.js';
 import { describeError, type StoredError } from '../../errors/stored-error.js';
 import type { LeaseToRenew } from '../renew-leases.js';
-
-/**
- * Why other instances need not wait for their next poll. `runs`: something waits that may start now. `jobs`: a schedule
- * or a flag has changed, or there is a backfill. `told`: a handler is to be told to stop.
- */
-export type WakeUp = 'runs' | 'jobs' | 'told';
 
 /** Each of them: after a time in which none was heard. */
 export const EVERY_WAKE_UP: readonly WakeUp[] = ['runs', 'jobs', 'told'];

@@ -6,7 +6,7 @@ import { describeError, type StoredError } from '../../errors/stored-error.js';
 import { DatabaseConnectionError } from '../../errors/database.errors.js';
 import { HeartbeatThreadError } from '../../errors/database.errors.js';
 import type { LeaseLoss } from '../../errors/run.errors.js';
-import { loopListener } from '../../observe/scheduler-events.js';
+import { tellingOf } from '../../observe/duty.js';
 import { SchedulerEvents } from '../../observe/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../../options/resolve-options.js';
 import { Loop } from '../../database/loop.js';
@@ -75,7 +75,7 @@ export class HeartbeatService {
     database.whenReadOnly(() => this.reconnect());
     this.deadlines = new Loop(async () => this.checkDeadlines(), {
       maxSleepMs: LONGEST_TIMER_MS,
-      ...loopListener(events, 'heartbeat'),
+      ...tellingOf('heartbeat', events),
     });
   }
 

@@ -1,5 +1,6 @@
 import type { Client, Notification } from 'pg';
-import { EVERY_WAKE_UP, readWakeUp, type WakeUp } from './heartbeat.messages.js';
+import type { WakeUp } from '../../database/wake-up.js';
+import { EVERY_WAKE_UP, readWakeUp } from './heartbeat.messages.js';
 import { monotonicNow } from '../../database/clock.js';
 import { sessionOf } from '../../database/pg-session.js';
 
