@@ -16,7 +16,7 @@ function bench(...flags: string[]): Promise<{ code: number; output: string; erro
   });
 }
 
-const NAMES = [
+const EVERY_NAME = [
   'schedules',
   'boot',
   'memory',
@@ -36,6 +36,9 @@ const NAMES = [
   'commits',
   'simulation',
 ];
+
+/** All of them take four minutes: `npm run test:bench`. */
+const NAMES = process.env.TEST_EVERY_BENCHMARK ? EVERY_NAME : ['claim', 'tick'];
 
 it.each(NAMES)(
   'the benchmark "%s" runs, and prints a figure a line',

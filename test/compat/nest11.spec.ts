@@ -72,7 +72,9 @@ describe('the packed library', () => {
       expect(said.migrations).toBeGreaterThan(0);
       expect(said.receipts).toBeGreaterThanOrEqual(3);
       expect(said.invoices).toBe(said.receipts);
-      expect(said.statuses).toEqual(['done']);
+      expect(said.statuses).toContain('done');
+      // A run of a second that takes longer on a busy machine has the next one skipped.
+      expect(['done', 'skipped']).toEqual(expect.arrayContaining(said.statuses));
       expect(said.end).toEqual(['begin', 'end', 'connection closed']);
       expect(said.received).toEqual({ customers: 'a tenant', suppliers: 'suppliers', export: 'by a clock outside' });
       expect(said.delivered).toEqual([
