@@ -3,6 +3,9 @@ export default {
   rootDir: '.',
   roots: ['<rootDir>/test'],
   testMatch: ['**/*.spec.ts'],
+  // An application of its own, whose specs its own Jest runs.
+  testPathIgnorePatterns: ['/node_modules/', '/test/compat/stock-nest11/'],
+  modulePathIgnorePatterns: ['/test/compat/stock-nest11/'],
   testEnvironment: 'node',
   extensionsToTreatAsEsm: ['.ts'],
   transform: {

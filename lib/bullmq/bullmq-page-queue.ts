@@ -1,4 +1,5 @@
-import { createPostgresBackend, type Job, type Processor, Queue, Worker } from 'bullmq';
+import * as bullmq from 'bullmq';
+import { type Job, type Processor, Queue, Worker } from 'bullmq';
 import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { GuardedClient } from '../database/clients.js';
@@ -10,6 +11,7 @@ import {
   type PageWorker,
   readTicket,
 } from '../fan-out/page.js';
+import { InvalidOptionsError } from '../errors/scheduler.error.js';
 import { type BullMqOptions, readBullMqOptions, type ResolvedBullMqOptions } from './bullmq-options.js';
 
 /** What BullMQ carries of a page. */
@@ -161,14 +163,21 @@ export function postgresBackend(
     max,
     Client: GuardedClient,
   });
+  // An older bullmq has no such export, and would take the third argument for something else.
+  const backend = bullmq.createPostgresBackend;
+  if (typeof backend !== 'function') {
+    throw new InvalidOptionsError([
+      'The installed bullmq has no PostgreSQL backend: install bullmq 6.7 or later, or give DistributedCronBullMqModule.forRoot({ redis }).',
+    ]);
+  }
   return {
-    queue: (name) => new Queue(name, { connection: settings(1) }, createPostgresBackend) as unknown as Queue,
+    queue: (name) => new Queue(name, { connection: settings(1) }, backend) as unknown as Queue,
     worker: (name, processor, options) =>
       new Worker(
         name,
         processor,
         { ...options, autorun: false, maxStalledCount, runRetryDelay, connection: settings(WORKER_POOL) },
-        createPostgresBackend,
+        backend,
       ) as unknown as Worker,
   };
 }

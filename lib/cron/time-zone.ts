@@ -1,4 +1,4 @@
-import leven from 'leven';
+import { distance as editDistance } from 'fastest-levenshtein';
 import { Temporal } from 'temporal-polyfill';
 import { InvalidTimeZoneError } from '../errors/cron.errors.js';
 
@@ -171,7 +171,10 @@ export function suggestZone(name: string): string {
   let best = { zone: '', distance: Math.max(1, Math.floor(wanted.length / 4)) + 1 };
   for (const zone of Intl.supportedValuesOf('timeZone')) {
     const lower = zone.toLowerCase();
-    const distance = Math.min(leven(wanted, lower), leven(wanted, lower.slice(lower.lastIndexOf('/') + 1)));
+    const distance = Math.min(
+      editDistance(wanted, lower),
+      editDistance(wanted, lower.slice(lower.lastIndexOf('/') + 1)),
+    );
     if (distance < best.distance) {
       best = { zone, distance };
     }

@@ -1,4 +1,4 @@
-import leven from 'leven';
+import { distance as editDistance } from 'fastest-levenshtein';
 
 /**
  * The sentence of an option that there is not: the one that was meant, or all that there are. @param path stands before
@@ -11,7 +11,7 @@ export function unknownOption(name: string, known: readonly string[], path = '')
 
 /** The name that was most likely meant; null when none is close. */
 export function nearestTo(name: string, known: readonly string[]): string | null {
-  const distances = known.map((candidate) => leven(name.toLowerCase(), candidate.toLowerCase()));
+  const distances = known.map((candidate) => editDistance(name.toLowerCase(), candidate.toLowerCase()));
   const nearest = known[distances.indexOf(Math.min(...distances))];
   return nearest !== undefined && Math.min(...distances) <= Math.max(2, nearest.length / 3) ? nearest : null;
 }

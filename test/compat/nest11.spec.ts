@@ -6,12 +6,9 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
+import { isRegistryReachable, npm, packInto } from './support/npm.js';
 
 const run = promisify(execFile);
-const npm = (args: string[], cwd: string, timeout: number) =>
-  run('npm', [...args, '--no-audit', '--no-fund', '--loglevel=error'], { cwd, timeout });
-
-const project = fileURLToPath(new URL('../..', import.meta.url));
 const DEPENDENCIES = {
   '@nestjs/common': '11',
   '@nestjs/core': '11',
@@ -22,12 +19,7 @@ const DEPENDENCIES = {
   typeorm: '0.3',
 };
 
-/** Without the registry there is nothing to install: skipped on a laptop, and an error on the build server. */
-const reachable = await npm(['view', '@nestjs/core@11', 'name', '--fetch-retries=0'], project, 10_000).then(
-  () => true,
-  () => false,
-);
-const maybe = reachable || process.env.CI ? it : it.skip;
+const maybe = (await isRegistryReachable()) || process.env.CI ? it : it.skip;
 
 let folder: string;
 let database: TestDatabase;
@@ -55,12 +47,7 @@ describe('the packed library', () => {
   maybe(
     'runs in a CommonJS application on NestJS 11 and TypeORM 0.3, and lets it end',
     async () => {
-      const { stdout } = await npm(
-        ['pack', '--ignore-scripts', '--json', '--pack-destination', folder],
-        project,
-        20_000,
-      );
-      const [{ filename }] = JSON.parse(stdout) as [{ filename: string }];
+      const filename = await packInto(folder);
       const dependencies = { ...DEPENDENCIES, 'nestjs-distributed-cron': `file:./${filename}` };
       writeFileSync(join(folder, 'package.json'), JSON.stringify({ name: 'nest11-app', private: true, dependencies }));
       await npm(['install', '--prefer-offline'], folder, 90_000);
