@@ -767,31 +767,40 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
       and    may_end_sessions_of_1(backend.usesysid);
     end $$`,
 
-    // Ends what waits of jobs that were removed: no attempt follows, whatever wrote the row meanwhile.
-    `create or replace function @schema.job_run_cancel_removed_1(most integer)
-    returns table (job_name text, fire_time timestamptz, attempt integer, reason text)
+    // Ends what waits of jobs that were removed: no attempt follows, whatever wrote the row meanwhile. One that can't be
+    // written is given back with the problem, as when it is reaped.
+    `create or replace function @schema.job_run_cancel_removed_1(
+      most integer, resting_jobs text[] default '{}', resting_times timestamptz[] default '{}')
+    returns table (job_name text, fire_time timestamptz, attempt integer, reason text, problem text)
     language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
     #variable_conflict use_column
+    declare
+      waiting record;
     begin
-      return query
-      with waiting as materialized (
-        select run.job_name, run.fire_time
+      for waiting in
+        select run.job_name, run.fire_time, run.attempt
         from   job_runs run
         where  run.status in ('queued', 'failed', 'orphaned')
         and    run.job_name in (select name from job_schedule where removed_at is not null)
+        and   (run.job_name, run.fire_time) not in (select * from unnest(resting_jobs, resting_times))
         order  by run.job_name, run.fire_time
         limit  most
         for    update of run skip locked
-      )
-      update job_runs run
-      set    status = 'cancelled',
-             reason = 'its job was removed',
-             finished_at = clock_timestamp(),
-             next_attempt_at = null
-      from   waiting
-      where  run.job_name = waiting.job_name
-      and    run.fire_time = waiting.fire_time
-      returning run.job_name, run.fire_time, run.attempt, run.reason;
+      loop
+        begin
+          return query
+          update job_runs run
+          set    status = 'cancelled',
+                 reason = 'its job was removed',
+                 finished_at = clock_timestamp(),
+                 next_attempt_at = null
+          where  run.job_name = waiting.job_name
+          and    run.fire_time = waiting.fire_time
+          returning run.job_name, run.fire_time, run.attempt, run.reason, null::text;
+        exception when others then
+          return query select waiting.job_name, waiting.fire_time, waiting.attempt, null, sqlerrm;
+        end;
+      end loop;
     end $$`,
 
     // When the reaper has something to do: the earliest lease that ends, the earliest attempt that is due, whether

@@ -4,7 +4,7 @@ import { SchedulerEvents } from '../observe/scheduler-events.js';
 import { RefusedData } from '../runs/refused-data.js';
 import { tellReaped } from '../runs/tell-reaped.js';
 import { monotonicNow } from '../database/clock.js';
-import { ReaperStore, type UnreapedRun } from '../runs/reaper.store.js';
+import { ReaperStore, type RefusedRun } from '../runs/reaper.store.js';
 import { runId } from '../options/run.js';
 import { JobInstanceStore, type UnregisteredJob } from './job-instance.store.js';
 
@@ -50,7 +50,7 @@ export class UnregisteredJobs {
   async reapStrays(): Promise<void> {
     if (monotonicNow() < this.reapAt) return;
     this.reapAt = monotonicNow() + REAP_EVERY_MS;
-    const refused = (run: UnreapedRun) => this.refused.tell('reap', runId(run), run, run.problem);
+    const refused = (run: RefusedRun) => this.refused.tell('reap', runId(run), run, run.problem);
     for (const run of await this.reaper.orphanRunsOf(this.names, refused, this.refused.resting('reap').runs)) {
       this.refused.accepted('reap', runId(run));
       tellReaped(this.events, run);

@@ -21,7 +21,18 @@ export interface BackfillFacts {
 }
 
 /** In which step of a run the database refused its data. */
-export type RefusedStep = 'claim' | 'start' | 'end' | 'reap' | 'give up' | 'hand back' | 'settle' | 'recover';
+export type RefusedStep =
+  | 'claim'
+  | 'start'
+  | 'end'
+  | 'reap'
+  | 'cancel'
+  | 'take over'
+  | 'give up'
+  | 'hand back'
+  | 'settle'
+  | 'recover'
+  | 'hand over';
 
 /** What holds a job back. */
 export interface HoldFacts {

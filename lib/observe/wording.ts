@@ -16,10 +16,13 @@ const REFUSED_STEPS = {
   start: 'its next attempt does not start',
   end: 'its end was not written',
   reap: 'its lease is over, and it is not reaped',
+  cancel: 'its job was removed, and it is not cancelled',
+  'take over': 'its process is gone, and its next attempt waits for the end of its lease',
   'give up': 'its handler was told to stop, and its next attempt waits for the end of its lease',
   'hand back': 'the answer to its claim was lost, and its next attempt waits for the end of its lease',
   settle: 'its pages have ended or are to be cancelled, and it is not ended',
   recover: 'lost pages of it are not queued again',
+  'hand over': 'the queue has its pages, which is not noted, so that it is given them again',
 } as const;
 
 /** What the log says about an event; null when it says nothing. */

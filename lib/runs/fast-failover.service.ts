@@ -11,12 +11,14 @@ import {
   type GoneSince,
 } from './fast-failover.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
+import { runId } from '../options/run.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { DatabaseTime } from '../database/clock.js';
 import { Duty } from '../observe/duty.js';
 import { monotonicNow } from '../database/clock.js';
 import { Timelines } from '../jobs/timelines.js';
 import { GoneOwnersStore } from './gone-owners.store.js';
+import { RefusedData } from './refused-data.js';
 import { ReaperService } from './reaper.service.js';
 
 /** Whether something has come due is looked at here, without the database, at least this often. */
@@ -33,6 +35,7 @@ const ATTENTIVE_FOR_MS = 1_000;
  */
 @Injectable()
 export class FastFailoverService extends Duty {
+  private readonly refused: RefusedData;
   private since: GoneSince = new Map();
   /** By the monotonic clock. */
   private attentiveUntil = -Infinity;
@@ -50,6 +53,7 @@ export class FastFailoverService extends Duty {
     events: SchedulerEvents,
   ) {
     super(events, { name: 'fast failover', maxSleepMs: LONGEST_SLEEP_MS, maxRetryMs: MAX_RETRY_MS });
+    this.refused = new RefusedData(events);
   }
 
   protected pass(): Promise<number> {
@@ -86,7 +90,7 @@ export class FastFailoverService extends Duty {
   }
 
   private async takeOver(lost: readonly GoneRun[]): Promise<void> {
-    const taken = await this.store.takeOver(lost);
+    const taken = await this.refused.takeApart('take over', lost, runId, (part) => this.store.takeOver(part));
     if (taken.length === 0) return;
     this.reaper.wake();
     const goneMs = monotonicNow() - firstGone(lost, this.since);

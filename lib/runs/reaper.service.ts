@@ -93,19 +93,19 @@ export class ReaperService extends Duty {
   /** One pass. @returns milliseconds until something is open */
   async reap(): Promise<number> {
     const names = this.known.map(({ name }) => name);
-    const resting = this.refused.resting('reap');
+    const resting = this.refused.resting('reap').runs;
     const sentAt = monotonicNow();
-    const outlook = await this.store.outlook(names, resting.runs);
+    const outlook = await this.store.outlook(names, resting);
     this.time.observe(outlook.databaseNow, sentAt);
     if (outlook.nextExpiry) this.tellOfRuns();
     const untilExpiry = until(outlook.nextExpiry, outlook.databaseNow);
     const untilAttempt = until(outlook.nextAttempt, outlook.databaseNow);
     const expired = untilExpiry <= 0;
-    if (expired) await this.reapExpired(resting.runs);
+    if (expired) await this.reapExpired(resting);
     if (outlook.removedWait) await this.cancelRemoved();
     if (outlook.strays) await this.unregistered.reapStrays();
     this.leftWaiting = expired || untilAttempt <= 0;
-    if (!this.leftWaiting) return Math.min(untilExpiry, untilAttempt, resting.forMs, this.untilNextLook(outlook));
+    if (!this.leftWaiting) return Math.min(untilExpiry, untilAttempt, this.untilRested, this.untilNextLook(outlook));
     return (await this.waiting.start()) > 0 ? 0 : LOOK_AGAIN_MS;
   }
 
@@ -135,7 +135,20 @@ export class ReaperService extends Duty {
   }
 
   private async cancelRemoved(): Promise<void> {
-    for (const run of await this.store.cancelRemoved(REAP_AT_ONCE)) this.events.emit({ type: 'run.cancelled', ...run });
+    const cancelled = await this.store.cancelRemoved(
+      REAP_AT_ONCE,
+      (run) => this.refused.tell('cancel', runId(run), run, run.problem),
+      this.refused.resting('cancel').runs,
+    );
+    for (const run of cancelled) {
+      this.refused.accepted('cancel', runId(run));
+      this.events.emit({ type: 'run.cancelled', ...run });
+    }
+  }
+
+  /** Milliseconds until what was refused is to be tried again. */
+  private get untilRested(): number {
+    return Math.min(this.refused.resting('reap').forMs, this.refused.resting('cancel').forMs);
   }
 
   private get known(): JobDefinition[] {

@@ -67,8 +67,8 @@ export interface ReapedRun extends RunKey {
   readonly overdueMs: number;
 }
 
-/** A run that the database did not let be reaped, and why: it is as it was. */
-export interface UnreapedRun extends RunKey {
+/** A run that the database did not let be written, and why: it is as it was. */
+export interface RefusedRun extends RunKey {
   readonly problem: string;
 }
 
@@ -109,7 +109,7 @@ export class ReaperStore {
   reap(
     jobs: readonly KnownJob[],
     limit: number,
-    refused?: (run: UnreapedRun) => void,
+    refused?: (run: RefusedRun) => void,
     resting: readonly RunKey[] = [],
   ): Promise<ReapedRun[]> {
     return this.reapThose(jobs, null, limit, resting, refused);
@@ -122,7 +122,7 @@ export class ReaperStore {
    */
   orphanRunsOf(
     names: readonly string[],
-    refused?: (run: UnreapedRun) => void,
+    refused?: (run: RefusedRun) => void,
     resting: readonly RunKey[] = [],
   ): Promise<ReapedRun[]> {
     return this.reapThose([], names, MOST_ORPHANS, resting, refused);
@@ -133,7 +133,7 @@ export class ReaperStore {
     unknown: readonly string[] | null,
     limit: number,
     resting: readonly RunKey[],
-    refused: (run: UnreapedRun) => void = () => {},
+    refused?: (run: RefusedRun) => void,
   ): Promise<ReapedRun[]> {
     const values = [
       jobs.map(({ name }) => name),
@@ -142,28 +142,28 @@ export class ReaperStore {
       limit,
       ...columnsOf(resting),
     ];
-    const rows = await this.database.call<ReapedRow>('job_run_reap_1', values);
-    for (const { job_name, fire_time, problem } of rows)
-      if (problem !== null) refused({ jobName: job_name, fireTime: fire_time, problem });
-    return rows
-      .filter(({ problem }) => problem === null)
-      .map((row) => ({
-        jobName: row.job_name,
-        fireTime: row.fire_time,
-        status: row.status,
-        attempt: row.attempt,
-        claimedBy: row.claimed_by,
-        reason: row.reason,
-        overdueMs: row.overdue_ms,
-      }));
+    return accepted(await this.database.call<ReapedRow>('job_run_reap_1', values), refused).map((row) => ({
+      jobName: row.job_name,
+      fireTime: row.fire_time,
+      status: row.status,
+      attempt: row.attempt,
+      claimedBy: row.claimed_by,
+      reason: row.reason,
+      overdueMs: row.overdue_ms,
+    }));
   }
 
-  /** Ends what waits of jobs that were removed: no attempt follows, whatever wrote the row meanwhile. */
-  async cancelRemoved(limit: number): Promise<CancelledRun[]> {
-    const rows = await this.database.call<{ job_name: string; fire_time: Date; attempt: number; reason: string }>(
-      'job_run_cancel_removed_1',
-      [limit],
-    );
+  /**
+   * Ends what waits of jobs that were removed: no attempt follows, whatever wrote the row meanwhile.
+   * @param resting left out, and in nobody's place
+   */
+  async cancelRemoved(
+    limit: number,
+    refused?: (run: RefusedRun) => void,
+    resting: readonly RunKey[] = [],
+  ): Promise<CancelledRun[]> {
+    const values = [limit, ...columnsOf(resting)];
+    const rows = accepted(await this.database.call<CancelledRow>('job_run_cancel_removed_1', values), refused);
     return rows.map(({ job_name, fire_time, attempt, reason }) => ({
       jobName: job_name,
       fireTime: fire_time,
@@ -207,15 +207,33 @@ function columnsOf(runs: readonly RunKey[]): string[][] {
   return [runs.map(({ jobName }) => jobName), runs.map(({ fireTime }) => fireTime.toISOString())];
 }
 
-interface ReapedRow {
+/** Tells of the rows that the database refused, and leaves them out. */
+function accepted<Row extends RefusableRow>(
+  rows: readonly Row[],
+  refused: (run: RefusedRun) => void = () => {},
+): Row[] {
+  for (const { job_name, fire_time, problem } of rows)
+    if (problem !== null) refused({ jobName: job_name, fireTime: fire_time, problem });
+  return rows.filter(({ problem }) => problem === null);
+}
+
+interface RefusableRow {
   job_name: string;
   fire_time: Date;
+  problem: string | null;
+}
+
+interface CancelledRow extends RefusableRow {
+  attempt: number;
+  reason: string;
+}
+
+interface ReapedRow extends RefusableRow {
   status: ReapedRun['status'];
   attempt: number;
   claimed_by: string;
   reason: string;
   overdue_ms: number;
-  problem: string | null;
 }
 
 interface WaitingRow {

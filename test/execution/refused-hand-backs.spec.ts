@@ -1,6 +1,8 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
 import type { SchedulerFact } from '../../lib/observe/scheduler-event.js';
+import { GONE_FOR_MS } from '../../lib/runs/fast-failover.js';
+import { FastFailoverService } from '../../lib/runs/fast-failover.service.js';
 import { GivenUpRuns } from '../../lib/runs/given-up-runs.js';
 import { GoneOwnersStore } from '../../lib/runs/gone-owners.store.js';
 import { InFlightRuns } from '../../lib/runs/in-flight-runs.js';
@@ -57,6 +59,39 @@ describe('a row that a trigger of the application’s refuses', () => {
     while ((await givenUp.giveUp()) <= 1_000) passes += 1;
     expect(passes).toBeLessThan(10);
     expect(refused()).toHaveLength(1);
+  });
+
+  it('keeps no other run from being taken over from an instance that is gone, and is told once', async () => {
+    await stores.test.query(
+      `insert into job_instances (id, jobs, handlers, alive_until, lifeline) values ('me', '{}', '[]', now(), 7)
+       on conflict do nothing`,
+    );
+    const failover = new FastFailoverService(
+      { fastFailover: true } as never,
+      'other',
+      new GoneOwnersStore(stores.database),
+      { wake: () => {} } as never,
+      { get: () => ({}) } as never,
+      { nextDueAt: Infinity } as never,
+      { now: () => Date.now() } as never,
+      events,
+    );
+    failover.attend();
+    await failover.look();
+    const now = process.hrtime.bigint;
+    const later = jest
+      .spyOn(process.hrtime, 'bigint')
+      .mockImplementation(() => now() + BigInt(GONE_FOR_MS) * 1_000_000n);
+    failover.attend();
+    await failover.look();
+    await failover.look();
+    later.mockRestore();
+    const cut = await stores.test.query<{ job_name: string }>('select job_name from job_runs where reason is not null');
+    expect(cut.map(({ job_name }) => job_name).sort()).toEqual(['a', 'c']);
+    expect(refused()).toMatchObject([
+      { jobName: 'bad', fireTime: FIRE_TIME, step: 'take over', error: { message: 'not this job' } },
+    ]);
+    expect(told.filter(({ type }) => type === 'instance.gone')).toMatchObject([{ instanceId: 'me', runs: 2 }]);
   });
 
   it('keeps no other claim whose answer was lost from being handed back, and is told once', async () => {

@@ -111,3 +111,38 @@ describe('runs that can’t be reaped', () => {
     expect(refused).toEqual(['reap bad', 'reap bad']);
   });
 });
+
+describe('what waits of a removed job, and can’t be cancelled', () => {
+  beforeEach(async () => {
+    await stores.test.query('delete from job_schedule');
+    await stores.test.query(
+      `insert into job_schedule (name, cron, time_zone, policies, removed_at)
+       select name, '0 0 1 1 *', 'UTC', '{}', now() from unnest('{bad,good}'::text[]) name`,
+    );
+  });
+  afterEach(() => stores.test.query('delete from job_schedule'));
+
+  const waits = (jobName: string, runs: number) =>
+    stores.test.query(
+      `insert into job_runs (job_name, fire_time, status, trigger, next_attempt_at)
+       select $1, $2::timestamptz + n * interval '1 second', 'queued', 'schedule', now() from generate_series(1, $3::integer) n`,
+      [jobName, secondsAgo(1_000), runs],
+    );
+  const waiting = async (jobName: string) =>
+    (await stores.test.query(`select from job_runs where job_name = $1 and status = 'queued'`, [jobName])).length;
+
+  it('rests after it was refused, and leaves its places to the others; once mended, it is cancelled', async () => {
+    await waits('bad', 100);
+    await waits('good', 1);
+    await reaper.reap();
+    await reaper.reap();
+    expect(await waiting('good')).toBe(0);
+    expect(await tries()).toBe(101);
+    expect(refused).toEqual(Array.from({ length: 100 }, () => 'cancel bad'));
+    expect(await reaper.reap()).toBeLessThanOrEqual(10_000);
+    await stores.test.query('drop trigger refuse on job_runs');
+    pass(10_000);
+    await reaper.reap();
+    expect(await waiting('bad')).toBe(0);
+  });
+});
