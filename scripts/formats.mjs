@@ -31,7 +31,15 @@ const CJS = join(DIST, 'cjs');
 for (const file of filesOf(DIST)) await toCommonJs(file);
 for (const name of ES_MODULES_ONLY) {
   const outfile = join(CJS, vendored(name));
-  await build({ entryPoints: [name], outfile, bundle: true, format: 'cjs', platform: 'node', target: 'node20' });
+  await build({
+    entryPoints: [name],
+    outfile,
+    bundle: true,
+    minify: true,
+    format: 'cjs',
+    platform: 'node',
+    target: 'node20',
+  });
 }
 write(join(CJS, 'package.json'), '{ "type": "commonjs" }\n');
 for (const [name, file] of Object.entries(ENTRIES)) await writeEntries(name, file);
