@@ -7,6 +7,7 @@ import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { DatabaseTime } from '../database/clock.js';
 import { forEachSettled } from '../database/collections.js';
 import { Duty } from '../observe/duty.js';
+import { RefusedData } from '../runs/refused-data.js';
 import { CatchUpStore } from './catch-up.store.js';
 import type { JobTimeline } from '../jobs/job-timeline.js';
 import { Timelines } from '../jobs/timelines.js';
@@ -20,6 +21,8 @@ const LOOK_AGAIN_MS = 250;
  */
 @Injectable()
 export class CatchUpService extends Duty {
+  private readonly refused: RefusedData;
+
   constructor(
     @Inject(SCHEDULER_OPTIONS) options: ResolvedSchedulerOptions,
     private readonly timelines: Timelines,
@@ -28,6 +31,7 @@ export class CatchUpService extends Duty {
     events: SchedulerEvents,
   ) {
     super(events, { name: 'catch-up', maxSleepMs: options.pollIntervalMs });
+    this.refused = new RefusedData(events);
   }
 
   protected pass(): Promise<number> {
@@ -39,15 +43,25 @@ export class CatchUpService extends Duty {
    * next
    */
   async catchUp(): Promise<number> {
-    let decided = true;
+    let isLeft = false;
     await forEachSettled(
       this.timelines.due(this.time.now()).missed,
       () => this.stopping,
       async (timeline) => {
-        if (!(await this.decide(timeline))) decided = false;
+        const missed = {
+          jobName: timeline.job.name,
+          fireTime: new Date(timeline.nextFireTime ?? timeline.decidedUntil),
+        };
+        const [isDecided] = await this.refused.takeApart(
+          'catch up',
+          [missed],
+          ({ jobName }) => jobName,
+          async () => [await this.decide(timeline)],
+        );
+        isLeft ||= isDecided === false;
       },
     );
-    return decided ? Infinity : LOOK_AGAIN_MS;
+    return isLeft ? LOOK_AGAIN_MS : this.refused.resting('catch up').forMs;
   }
 
   /**

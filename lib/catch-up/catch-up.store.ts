@@ -54,7 +54,10 @@ export class CatchUpStore {
   private async look(job: JobDefinition, from: number): Promise<Looked | null> {
     const { tables } = this.database;
     const [schedule] = await this.query<ScheduleRow>(
-      `select decided_until, enabled, disabled_at, paused_at, paused_until, earlier_holds, xmin::text as seen, clock_timestamp() as now
+      `select decided_until, enabled, disabled_at, paused_at, paused_until, xmin::text as seen, clock_timestamp() as now,
+              -- Read by the database, which refuses what is no hold, here as in a claim.
+              array(select jsonb_build_object('reason', hold ->> 'reason', 'since', (hold ->> 'since')::timestamptz, 'until', (hold ->> 'until')::timestamptz)
+                    from   jsonb_array_elements(earlier_holds) hold) as earlier_holds
        from   ${tables.jobSchedule}
        where  name = $1
        and    cron = $2
@@ -117,7 +120,7 @@ interface ScheduleRow {
   disabled_at: Date | null;
   paused_at: Date | null;
   paused_until: Date | null;
-  earlier_holds: EarlierHold[];
+  earlier_holds: Pick<EarlierHold, 'reason' | 'since' | 'until'>[];
   seen: string;
   now: Date;
 }

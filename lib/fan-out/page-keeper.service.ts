@@ -53,7 +53,8 @@ export class PageKeepingStore {
     this.query = queryOn(database.coordination);
   }
 
-  async outlook(jobNames: readonly string[], limit: number): Promise<PageOutlook> {
+  /** @param resting runs whose pages are not handed over for now */
+  async outlook(jobNames: readonly string[], limit: number, resting: readonly RunKey[] = []): Promise<PageOutlook> {
     const { tables } = this.database;
     const { jobRuns, jobPages } = tables;
     const rows = await this.query<{ jobName: string; fireTime: Date; page: string; ticket: number; inMs: number }>(
@@ -66,10 +67,11 @@ export class PageKeepingStore {
        where  page.status in ('queued', 'failed')
        and    page.enqueued_at is null
        and    page.job_name = any ($1::text[])
+       and   (page.job_name, page.fire_time) not in (select * from unnest($3::text[], $4::timestamptz[]))
        and    ${tables.qualify('run_works_pages_1')}(run.status, run.lease_until, run.cancel_requested_at)
        order  by page.next_attempt_at
        limit  $2`,
-      [jobNames, limit],
+      [jobNames, limit, resting.map(({ jobName }) => jobName), resting.map(({ fireTime }) => fireTime.toISOString())],
     );
     const due = rows.filter(({ inMs }) => inMs === 0);
     const later = rows.filter(({ inMs }) => inMs > 0).map(({ inMs }) => inMs);
@@ -214,12 +216,16 @@ export class PageKeeper extends Duty {
       () => this.stopPages(),
       () => this.recover(jobNames),
       async () => {
-        const { toHandOver, nextInMs, toSettle } = await this.store.outlook(jobNames, AT_ONCE);
+        const { toHandOver, nextInMs, toSettle } = await this.store.outlook(
+          jobNames,
+          AT_ONCE,
+          this.handOver.resting().runs,
+        );
         await oneAfterTheOther(
           () => this.settle(toSettle),
           () => this.handOver.hand(toHandOver),
         );
-        sleep = toHandOver.length === AT_ONCE ? 0 : (nextInMs ?? Infinity);
+        sleep = toHandOver.length === AT_ONCE ? 0 : Math.min(nextInMs ?? Infinity, this.handOver.resting().forMs);
       },
     );
     return sleep;

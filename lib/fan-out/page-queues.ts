@@ -2,13 +2,14 @@ import { Inject, Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { inCleanContext } from '../database/clean-context.js';
 import { SchedulerDatabase } from '../database/scheduler-database.js';
-import { isRefusedData } from '../database/sql-state.js';
 import { InvalidOptionsError } from '../errors/scheduler.error.js';
 import { describeError } from '../errors/stored-error.js';
 import { KnownJobs } from '../jobs/known-jobs.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
+import { runId, type RunKey } from '../options/run.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { PAGE_QUEUE, SCHEDULER_OPTIONS } from '../options/tokens.js';
+import { RefusedData } from '../runs/refused-data.js';
 import type { PageQueue, PageTicket } from './page.js';
 import { PageStore } from './page.store.js';
 
@@ -94,15 +95,22 @@ const PATIENCE_MS = 10_000;
 /** Hands tickets to the queue, and notes that. A crash in between hands them over twice, which is harmless. */
 @Injectable()
 export class PageHandOver {
+  private readonly refused: RefusedData;
+
   constructor(
     private readonly queues: PageQueues,
     private readonly store: PageStore,
-  ) {}
+    events: SchedulerEvents,
+  ) {
+    this.refused = new RefusedData(events);
+  }
 
-  /**
-   * @throws what is in the way of the queue at once; what the database refuses of a job once the others' have had their
-   * turn
-   */
+  /** Runs whose pages the queue has, while the database refuses to note that, and for how long they are left alone. */
+  resting(): { readonly runs: readonly RunKey[]; readonly forMs: number } {
+    return this.refused.resting('hand over');
+  }
+
+  /** @throws what is in the way of the queue at once */
   async hand(tickets: readonly PageTicket[]): Promise<void> {
     const byJob = new Map<string, PageTicket[]>();
     for (const ticket of tickets) {
@@ -110,16 +118,16 @@ export class PageHandOver {
       if (own) own.push(ticket);
       else byJob.set(ticket.jobName, [ticket]);
     }
-    const refusals: unknown[] = [];
     for (const [jobName, own] of byJob) {
       const queue = await this.queues.open();
       await inTime(queue.enqueue(jobName, own));
-      await this.store.handedOver(own).catch((error: unknown) => {
-        if (!isRefusedData(error)) throw error;
-        refusals.push(error);
+      const runs = [...new Map(own.map((ticket) => [runId(ticket), ticket])).values()];
+      await this.refused.takeApart('hand over', runs, runId, async (part) => {
+        const ids = new Set(part.map(runId));
+        await this.store.handedOver(own.filter((ticket) => ids.has(runId(ticket))));
+        return [];
       });
     }
-    if (refusals.length > 0) throw refusals[0];
   }
 
   failed(error: unknown): void {

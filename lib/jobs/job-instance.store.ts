@@ -79,7 +79,7 @@ export class JobInstanceStore {
   /** The handlers that live instances have for jobs made at run time. */
   async handlers(): Promise<string[]> {
     const rows = await this.query<{ handler: string }>(
-      `select distinct jsonb_array_elements_text(handlers) as handler
+      `select distinct jsonb_array_elements_text(case jsonb_typeof(handlers) when 'array' then handlers else '[]' end) as handler
        from   ${this.database.tables.jobInstances}
        where  alive_until > clock_timestamp()
        order  by 1`,

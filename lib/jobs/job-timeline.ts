@@ -34,6 +34,11 @@ export class JobTimeline {
     return this.decided;
   }
 
+  /** Of the next undecided occurrence, milliseconds; null when there is none. */
+  get nextFireTime(): number | null {
+    return this.fireTime(0);
+  }
+
   /** When the next undecided occurrence may start, milliseconds; null when there is none. */
   get dueAt(): number | null {
     if (this.startsAt === undefined) this.startsAt = this.candidate(0)?.startsAt ?? null;
@@ -46,7 +51,7 @@ export class JobTimeline {
 
   /** True when the next undecided occurrence is not merely late but missed. */
   isMissed(now: number): boolean {
-    const next = this.fireTime(0);
+    const next = this.nextFireTime;
     return next !== null && next <= missedUntil(now, this.job);
   }
 

@@ -72,12 +72,15 @@ export class RetentionStore {
     this.query = queryOn(database.coordination);
   }
 
-  /** @param retentionMs kept longer where a job of any application on these tables may still need it */
+  /**
+   * @param retentionMs kept longer where a job of any application on these tables may still need it. A policy that is no
+   * number asks for nothing.
+   */
   async aged(retentionMs: number): Promise<Aged> {
     const [{ now, needed_ms }] = (await this.query<{ now: Date; needed_ms: number }>(
       `select clock_timestamp() as now,
-              coalesce(max(coalesce((policies ->> 'catchUpWindowMs')::float8, 0)
-                           + greatest(${MARGIN_MS}, (policies ->> 'expectSuccessWithinMs')::float8)), 0) as needed_ms
+              coalesce(max(coalesce(${millisOf('catchUpWindowMs')}, 0)
+                           + greatest(${MARGIN_MS}, ${millisOf('expectSuccessWithinMs')})), 0) as needed_ms
        from   ${this.database.tables.jobSchedule}
        where  removed_at is null`,
     )) as [{ now: Date; needed_ms: number }];
@@ -175,6 +178,11 @@ export class RetentionStore {
       throw error;
     }
   }
+}
+
+/** SQL: null for what can't be read, so that one job's does not keep those of all others. */
+function millisOf(policy: string): string {
+  return `case jsonb_typeof(policies -> '${policy}') when 'number' then least((policies -> '${policy}')::numeric, 1e14)::float8 end`;
 }
 
 interface OpenRow {

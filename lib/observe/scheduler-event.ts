@@ -32,7 +32,8 @@ export type RefusedStep =
   | 'hand back'
   | 'settle'
   | 'recover'
-  | 'hand over';
+  | 'hand over'
+  | 'catch up';
 
 /** What holds a job back. */
 export interface HoldFacts {

@@ -22,6 +22,7 @@ const REFUSED_STEPS = {
   'hand back': 'the answer to its claim was lost, and its next attempt waits for the end of its lease',
   settle: 'its pages have ended or are to be cancelled, and it is not ended',
   recover: 'lost pages of it are not queued again',
+  'catch up': 'what it missed is not decided',
   'hand over': 'the queue has its pages, which is not noted, so that it is given them again',
 } as const;
 

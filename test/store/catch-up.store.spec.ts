@@ -1,6 +1,10 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { planCatchUp, type CatchUpPlan } from '../../lib/catch-up/catch-up.js';
 import type { JobDefinition } from '../../lib/options/job-definition.js';
+import { CatchUpService } from '../../lib/catch-up/catch-up.service.js';
+import { DatabaseTime, monotonicNow } from '../../lib/database/clock.js';
+import { JobTimeline } from '../../lib/jobs/job-timeline.js';
+import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
 import { CatchUpStore } from '../../lib/catch-up/catch-up.store.js';
 import { ComingBetween } from '../support/coming-between.js';
 import { aJob } from '../support/job.js';
@@ -55,6 +59,34 @@ describe('trap 21: the hole behind the newest row', () => {
     expect(decided.map(({ fire_time }) => fire_time)).toEqual(expect.arrayContaining([fires(4), fires(3)]));
     expect(decided.every(({ status }) => status === 'queued')).toBe(true);
   });
+});
+
+describe('catch-up of a job whose holds can’t be read', () => {
+  it.each(['{"since": "long ago"}', '[{"reason": "paused", "since": null, "until": "soon"}]'])(
+    'leaves it alone for a while, tells that once, and decides about the others: %s',
+    async (holds) => {
+      const jobs = ['bad', 'good'].map((name) => ({ ...JOB, name }));
+      await stores.schedules.declare(jobs, null);
+      await stores.test.query('update job_schedule set effective_from = $1, decided_until = $1', [fires(6)]);
+      await stores.test.query(`update job_schedule set earlier_holds = $1 where name = 'bad'`, [holds]);
+      const events = new SchedulerEvents();
+      const told: string[] = [];
+      events.subscribe((event) => void told.push(`${event.type} ${'jobName' in event ? event.jobName : ''}`));
+      const missed = jobs.map((job) => new JobTimeline(job, fires(6).getTime()));
+      const time = new DatabaseTime();
+      time.observe(Date.now(), monotonicNow());
+      const catchUps = new CatchUpService(
+        { pollIntervalMs: 60_000 } as never,
+        { due: () => ({ live: [], missed }) } as never,
+        stores.catchUps,
+        time,
+        events,
+      );
+      for (let pass = 0; pass < 3; pass++) await catchUps.catchUp();
+      expect(told.sort()).toEqual(['data.refused bad', 'run.missed good']);
+      expect(await catchUps.catchUp()).toBeGreaterThan(1_000);
+    },
+  );
 });
 
 describe('G9 catch-up', () => {

@@ -103,6 +103,20 @@ describe('the retention', () => {
     expect(facts()).toMatchObject([{ names: namesOf(4) }]);
   });
 
+  it.each(['"a day"', '[]', '1e400'])(
+    'forgets for all jobs what is old enough when a policy of one of them is %s',
+    async (policy) => {
+      await stores.partitions.ensure([inMonth(4), inMonth(3)]);
+      await stores.test.query(
+        `insert into job_schedule (name, cron, time_zone, policies)
+         values ('odd', '* * * * *', 'UTC', jsonb_build_object('catchUpWindowMs', 0, 'expectSuccessWithinMs', $1::jsonb))`,
+        [policy],
+      );
+      await serviceOf(keeping(3)).forget();
+      expect(facts()).toMatchObject(policy === '1e400' ? [] : [{ names: namesOf(4) }]);
+    },
+  );
+
   it.each<RunStatus>(['queued', 'running', 'fanned_out', 'failed', 'orphaned'])(
     'keeps a month with a run that is %s, with its pages and receipts, and says so once a day',
     async (status) => {
