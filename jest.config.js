@@ -28,6 +28,6 @@ export default {
   globalSetup: '<rootDir>/test/support/global-setup.mjs',
   globalTeardown: '<rootDir>/test/support/global-teardown.mjs',
   // Most of the time tests wait for what other processes do.
-  maxWorkers: 5,
-  testTimeout: 30_000,
+  maxWorkers: 4,
+  testTimeout: 60_000,
 };

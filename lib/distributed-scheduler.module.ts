@@ -38,8 +38,8 @@ import { PagesInFlight } from './fan-out/page-executor.service.js';
 import { ReceiptService } from './receipts/receipt.service.js';
 import { RunContext } from './runs/run-context.js';
 import { GivenUpRuns } from './runs/given-up-runs.js';
-import { LifelineProof } from './runs/lifeline-proof.js';
-import { LostClaims } from './runs/lost-claims.js';
+import { LivenessProof } from './runs/liveness-proof.js';
+import { UnconfirmedClaims } from './runs/unconfirmed-claims.js';
 import { RunEndings } from './runs/run-endings.service.js';
 import { RunStepsService } from './runs/run-steps.service.js';
 import { TimeLimits } from './runs/time-limits.js';
@@ -92,11 +92,11 @@ import { CatchUpService } from './catch-up/catch-up.service.js';
 import { ClaimOrder } from './runs/claim-order.js';
 import { FollowedSchedules } from './jobs/followed-schedules.js';
 import { OtherInstances } from './jobs/other-instances.service.js';
-import { OwnPresence } from './jobs/own-presence.service.js';
+import { InstanceRegistration } from './jobs/instance-registration.service.js';
 import { Rewinding } from './jobs/rewinding.service.js';
 import { ScheduleFollower } from './jobs/schedule-follower.service.js';
 import { TickerService } from './runs/ticker.service.js';
-import { Timelines } from './jobs/timelines.js';
+import { JobCursors } from './jobs/job-cursors.js';
 import { PollPace } from './jobs/poll-pace.js';
 import { UnregisteredJobs } from './jobs/unregistered-jobs.service.js';
 import { WaitingRuns } from './runs/waiting-runs.service.js';
@@ -127,7 +127,7 @@ const OPTIONS_PROVIDERS: Provider[] = [
     },
   },
   { provide: DatabaseTime, useFactory: () => new DatabaseTime() },
-  { provide: LifelineProof, useFactory: () => new LifelineProof() },
+  { provide: LivenessProof, useFactory: () => new LivenessProof() },
 ];
 
 const PUBLIC_SERVICES = [
@@ -173,20 +173,20 @@ const SERVICES: Provider[] = [
   RunStepsService,
   TimeLimits,
   WakeUps,
-  LostClaims,
+  UnconfirmedClaims,
   GivenUpRuns,
   FlagAnswers,
   Cancellations,
   HandOver,
   ExecutorService,
-  Timelines,
+  JobCursors,
   ClaimOrder,
   CatchUpService,
   BackfillService,
   Backfills,
   WaitingRuns,
   WatermarkService,
-  OwnPresence,
+  InstanceRegistration,
   OtherInstances,
   FollowedSchedules,
   Rewinding,

@@ -733,7 +733,7 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
                        'The lease of ' || run.claimed_by || ' ran out, and no live instance knows the job.'
                      when run.reason is null then
                        'The lease of ' || run.claimed_by || ' ran out: its process died, was frozen, or lost the database, or it took longer than its maxRunTime.'
-                     else 'The lifeline of ' || run.claimed_by || ' was gone: its process died, stood still, or lost the database.' end,
+                     else 'The liveness lock of ' || run.claimed_by || ' was gone: its process died, stood still, or lost the database.' end,
                    'stack', null),
                  finished_at = clock_timestamp(),
                  next_attempt_at = case
@@ -955,7 +955,7 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
       update job_runs run
       set    lease_until = clock_timestamp(),
              releases = least(run.releases + its_releases, run.attempt),
-             reason = 'the lifeline of ' || run.claimed_by || ' was gone'
+             reason = 'the liveness lock of ' || run.claimed_by || ' was gone'
       from   cut
       where  run.job_name = cut.job_name
       and    run.fire_time = cut.fire_time
@@ -963,7 +963,7 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
       if found then perform wake_1('runs'); end if;
     end $$`,
 
-    // Ends the leases of runs whose owner's lifeline is the same as it was seen, and is still not there. Their rows say
+    // Ends the leases of runs whose owner's liveness lock is the same as it was seen, and is still not there. Their rows say
     // why, and every instance looks at what can be started now.
     `create or replace function @schema.job_run_take_over_1(
       jobs text[], fire_times timestamptz[], attempts integer[], instances text[], lifelines bigint[])

@@ -1,7 +1,7 @@
 import { performance } from 'node:perf_hooks';
 import { NestFactory } from '@nestjs/core';
 import { DistributedSchedulerModule, JobRegistry } from '../../dist/lib/index.js';
-import { Timelines } from '../../dist/lib/jobs/timelines.js';
+import { JobCursors } from '../../dist/lib/jobs/job-cursors.js';
 import { jobClass } from './job-class.js';
 import { declarations } from './jobs.js';
 
@@ -22,7 +22,7 @@ const app = await NestFactory.createApplicationContext(
   { module: Jobs, imports: [scheduler], providers: [Jobs] },
   { logger, abortOnError: false },
 );
-const nextDueAt = app.get(Timelines, { strict: false }).nextDueAt;
+const nextDueAt = app.get(JobCursors, { strict: false }).nextDueAt;
 const millis = performance.now() - startedAt;
 if (app.get(JobRegistry).list().length !== Number(count) || !Number.isFinite(nextDueAt))
   throw new Error('Not every job is scheduled.');

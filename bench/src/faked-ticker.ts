@@ -1,9 +1,9 @@
 import type { JobDefinition } from '../../dist/lib/options/job-definition.js';
 import type { Candidate } from '../../dist/lib/runs/claim.service.js';
 import { ClaimOrder } from '../../dist/lib/runs/claim-order.js';
-import { JobTimeline } from '../../dist/lib/jobs/job-timeline.js';
+import { JobCursor } from '../../dist/lib/jobs/job-cursor.js';
 import { TickerService } from '../../dist/lib/runs/ticker.service.js';
-import { Timelines } from '../../dist/lib/jobs/timelines.js';
+import { JobCursors } from '../../dist/lib/jobs/job-cursors.js';
 
 /**
  * A ticker on a clock that is set by hand, and whose claims are all lost to another replica: what is left is its own
@@ -17,15 +17,15 @@ export class FakedTicker {
 
   constructor(jobs: readonly JobDefinition[], startedAt: number) {
     this.now = startedAt;
-    const timelines = new Timelines();
-    for (const job of jobs) timelines.set(new JobTimeline(job, startedAt));
+    const cursors = new JobCursors();
+    for (const job of jobs) cursors.set(new JobCursor(job, startedAt));
     const claimDue = async (candidates: readonly Candidate[]) => {
       this.asked += candidates.length;
       return { owned: [], verdicts: candidates.map(() => 'taken') };
     };
     this.ticker = new TickerService(
       { pollIntervalMs: 5_000, maxConcurrentRuns: 1_000 } as never,
-      timelines,
+      cursors,
       new ClaimOrder('bench'),
       { claimDue } as never,
       { start: () => {} } as never,

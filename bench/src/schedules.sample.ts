@@ -3,8 +3,8 @@ import { Temporal } from 'temporal-polyfill';
 import { KnownJobs } from '../../dist/lib/jobs/known-jobs.js';
 import { parseCronExpression } from '../../dist/lib/cron/cron-expression.js';
 import { jobLine } from '../../dist/lib/observe/job-wording.js';
-import { JobTimeline } from '../../dist/lib/jobs/job-timeline.js';
-import { Timelines } from '../../dist/lib/jobs/timelines.js';
+import { JobCursor } from '../../dist/lib/jobs/job-cursor.js';
+import { JobCursors } from '../../dist/lib/jobs/job-cursors.js';
 import { declarations, jobOf, type Declaration } from './jobs.js';
 
 /** What one process needed. */
@@ -24,9 +24,9 @@ function all(jobs: readonly Declaration[], now: Date): void {
     jobs: definitions.map((definition) => ({ definition, handler: async () => {} })),
     handlers: new Map(),
   });
-  const timelines = new Timelines();
-  for (const job of definitions) timelines.set(new JobTimeline(job, now.getTime()));
-  if (!(timelines.nextDueAt > now.getTime())) throw new Error('The next instants are not known.');
+  const cursors = new JobCursors();
+  for (const job of definitions) cursors.set(new JobCursor(job, now.getTime()));
+  if (!(cursors.nextDueAt > now.getTime())) throw new Error('The next instants are not known.');
   for (const job of definitions) if (!jobLine(job, now).includes(job.name)) throw new Error('A job is not named.');
 }
 

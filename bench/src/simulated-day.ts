@@ -3,7 +3,7 @@ import type { INestApplicationContext } from '@nestjs/common';
 import { TickerService } from '../../dist/lib/index.js';
 import { InFlightRuns } from '../../dist/lib/runs/in-flight-runs.js';
 import { DatabaseTime } from '../../dist/lib/database/clock.js';
-import { Timelines } from '../../dist/lib/jobs/timelines.js';
+import { JobCursors } from '../../dist/lib/jobs/job-cursors.js';
 import { WatermarkService } from '../../dist/lib/jobs/watermark.service.js';
 import { ClaimStore, type ClaimAnswers } from '../../dist/lib/runs/claim.store.js';
 import type { DueOccurrence } from '../../dist/lib/runs/claim.store.js';
@@ -19,7 +19,7 @@ const HOUR_MS = 3_600_000;
 export class SimulatedDay {
   fires = 0;
   private now = Date.now();
-  private readonly timelines: Timelines;
+  private readonly cursors: JobCursors;
   private readonly ticker: TickerService;
   private readonly watermarks: WatermarkService;
   private readonly runs: InFlightRuns;
@@ -28,7 +28,7 @@ export class SimulatedDay {
     const [claims, ends, time] = [ClaimStore, RunEndsStore, DatabaseTime].map((token) =>
       app.get<object>(token, { strict: false }),
     );
-    this.timelines = app.get(Timelines, { strict: false });
+    this.cursors = app.get(JobCursors, { strict: false });
     this.ticker = app.get(TickerService, { strict: false });
     this.watermarks = app.get(WatermarkService, { strict: false });
     this.runs = app.get(InFlightRuns, { strict: false });
@@ -46,7 +46,7 @@ export class SimulatedDay {
   async run(hours: number): Promise<void> {
     for (const until = this.now + hours * HOUR_MS; this.now < until; ) {
       const hour = Math.floor(this.now / HOUR_MS);
-      this.now = Math.min(until, Math.max(this.now + 1, this.timelines.nextDueAt));
+      this.now = Math.min(until, Math.max(this.now + 1, this.cursors.nextDueAt));
       await this.ticker.tick();
       while (this.runs.taken > 0) await setImmediate();
       if (Math.floor(this.now / HOUR_MS) > hour) await this.watermarks.remember();

@@ -12,13 +12,13 @@ import { InFlightRun, InFlightRuns } from '../../dist/lib/runs/in-flight-runs.js
 import { ReaperService } from '../../dist/lib/runs/reaper.service.js';
 import { DatabaseTime } from '../../dist/lib/database/clock.js';
 import { ClaimOrder } from '../../dist/lib/runs/claim-order.js';
-import { JobTimeline } from '../../dist/lib/jobs/job-timeline.js';
-import { OwnPresence } from '../../dist/lib/jobs/own-presence.service.js';
+import { JobCursor } from '../../dist/lib/jobs/job-cursor.js';
+import { InstanceRegistration } from '../../dist/lib/jobs/instance-registration.service.js';
 import { PollPace } from '../../dist/lib/jobs/poll-pace.js';
 import { Rewinding } from '../../dist/lib/jobs/rewinding.service.js';
 import { ScheduleFollower } from '../../dist/lib/jobs/schedule-follower.service.js';
 import { TickerService } from '../../dist/lib/runs/ticker.service.js';
-import { Timelines } from '../../dist/lib/jobs/timelines.js';
+import { JobCursors } from '../../dist/lib/jobs/job-cursors.js';
 import { UnregisteredJobs } from '../../dist/lib/jobs/unregistered-jobs.service.js';
 import { WatermarkService } from '../../dist/lib/jobs/watermark.service.js';
 import { fakedNeighbours, fakedStores, type Surroundings } from './simulated-surroundings.js';
@@ -29,13 +29,13 @@ const REAL = [
   ClaimService,
   EndWriter,
   InFlightRuns,
-  OwnPresence,
+  InstanceRegistration,
   PollPace,
   ReaperService,
   Rewinding,
   ScheduleFollower,
   TickerService,
-  Timelines,
+  JobCursors,
   UnregisteredJobs,
   WakeUps,
   WatermarkService,
@@ -76,7 +76,7 @@ export class SimulatedReplica {
     const { time, jobs } = this.around;
     this.get(WakeUps).areHeard = true;
     this.get(DatabaseTime).observe(time.date, time.now);
-    for (const job of jobs) this.get(Timelines).set(new JobTimeline(job, time.date.getTime()));
+    for (const job of jobs) this.get(JobCursors).set(new JobCursor(job, time.date.getTime()));
     for (const service of [ScheduleFollower, ReaperService, WatermarkService, TickerService])
       this.get<{ start(): void }>(service).start();
   }

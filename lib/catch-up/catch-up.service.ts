@@ -9,8 +9,8 @@ import { forEachSettled } from '../database/collections.js';
 import { Duty } from '../observe/duty.js';
 import { RefusedData } from '../runs/refused-data.js';
 import { CatchUpStore } from './catch-up.store.js';
-import type { JobTimeline } from '../jobs/job-timeline.js';
-import { Timelines } from '../jobs/timelines.js';
+import type { JobCursor } from '../jobs/job-cursor.js';
+import { JobCursors } from '../jobs/job-cursors.js';
 
 /** How soon a job is looked at again that another replica was deciding about. */
 const LOOK_AGAIN_MS = 250;
@@ -25,7 +25,7 @@ export class CatchUpService extends Duty {
 
   constructor(
     @Inject(SCHEDULER_OPTIONS) options: ResolvedSchedulerOptions,
-    private readonly timelines: Timelines,
+    private readonly cursors: JobCursors,
     private readonly store: CatchUpStore,
     private readonly time: DatabaseTime,
     events: SchedulerEvents,
@@ -45,18 +45,18 @@ export class CatchUpService extends Duty {
   async catchUp(): Promise<number> {
     let isLeft = false;
     await forEachSettled(
-      this.timelines.due(this.time.now()).missed,
+      this.cursors.due(this.time.now()).missed,
       () => this.stopping,
-      async (timeline) => {
+      async (cursor) => {
         const missed = {
-          jobName: timeline.job.name,
-          fireTime: new Date(timeline.nextFireTime ?? timeline.decidedUntil),
+          jobName: cursor.job.name,
+          fireTime: new Date(cursor.nextFireTime ?? cursor.decidedUntil),
         };
         const [isDecided] = await this.refused.takeApart(
           'catch up',
           [missed],
           ({ jobName }) => jobName,
-          async () => [await this.decide(timeline)],
+          async () => [await this.decide(cursor)],
         );
         isLeft ||= isDecided === false;
       },
@@ -68,14 +68,14 @@ export class CatchUpService extends Duty {
    * Leaves every missed occurrence of the job decided: recorded, or queued for whoever has room.
    * @returns false when another replica is at it
    */
-  private async decide(timeline: JobTimeline): Promise<boolean> {
-    const { job } = timeline;
-    const plan = await this.store.decide(job, timeline.decidedUntil, (seen) =>
+  private async decide(cursor: JobCursor): Promise<boolean> {
+    const { job } = cursor;
+    const plan = await this.store.decide(job, cursor.decidedUntil, (seen) =>
       planCatchUp(job.schedule, seen, seen.decided, job),
     );
     if (plan === 'outdated') this.events.emit({ type: 'job.outdated', jobName: job.name });
     if (typeof plan === 'string') return false;
-    timeline.decideUntil(plan.decidedUntil);
+    cursor.decideUntil(plan.decidedUntil);
     this.report(job, plan);
     return true;
   }

@@ -36,7 +36,7 @@ function advice(file: URL | null, thrown: unknown): string {
       `${what}. If the application is bundled, this package must stay outside the bundle: with esbuild "external: ['nestjs-distributed-cron']" ` +
       `or "packages: 'external'", with webpack "externals: { 'nestjs-distributed-cron': 'nestjs-distributed-cron' }" or webpack-node-externals, ` +
       `with ncc "--external nestjs-distributed-cron". Or bundle nestjs-distributed-cron/heartbeat-thread as a file of its own, and name that: ` +
-      `forRoot({ heartbeatThread: '/app/heartbeat.thread.js' }). See docs/bundlers.md.`
+      `forRoot({ heartbeatThread: '/app/heartbeat-worker.js' }). See docs/bundlers.md.`
     );
   }
   return `${message}. It starts without --require, --import and NODE_OPTIONS of the process; see what else in it stops threads (${file.href}).`;

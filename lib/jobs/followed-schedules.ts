@@ -8,10 +8,10 @@ import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { problemsOfRetention } from '../options/retention.js';
 import { storedDefinition } from '../options/run-time-job.js';
 import { SCHEDULER_OPTIONS } from '../options/tokens.js';
-import { JobTimeline } from './job-timeline.js';
+import { JobCursor } from './job-cursor.js';
 import { type Declarations, KnownJobs, type RegisteredJob } from './known-jobs.js';
 import type { StoredJob } from './stored-job.js';
-import { Timelines } from './timelines.js';
+import { JobCursors } from './job-cursors.js';
 
 /**
  * What this instance makes of the jobs as the database has them: what it knows, what it schedules, and what it tells
@@ -30,7 +30,7 @@ export class FollowedSchedules {
   constructor(
     @Inject(SCHEDULER_OPTIONS) private readonly options: ResolvedSchedulerOptions,
     private readonly known: KnownJobs,
-    private readonly timelines: Timelines,
+    private readonly cursors: JobCursors,
     private readonly events: SchedulerEvents,
   ) {}
 
@@ -45,7 +45,7 @@ export class FollowedSchedules {
     for (const stored of this.taken.values())
       if (isOverridden(stored) && this.known.declaredJob(stored.name)) this.tell('job.overridden', stored);
     for (const { name, held } of this.taken.values())
-      if (held && this.timelines.get(name)) this.events.emit({ type: 'job.held', jobName: name, ...held });
+      if (held && this.cursors.get(name)) this.events.emit({ type: 'job.held', jobName: name, ...held });
     this.starting = false;
   }
 
@@ -59,7 +59,7 @@ export class FollowedSchedules {
     this.taken.delete(name);
     this.contested.delete(name);
     if (!this.known.declaredJob(name)) this.known.drop(name);
-    if (this.timelines.delete(name)) this.events.emit({ type: 'job.unscheduled', jobName: name });
+    if (this.cursors.delete(name)) this.events.emit({ type: 'job.unscheduled', jobName: name });
   }
 
   /** Takes a job as it is stored; nothing where that is followed already. */
@@ -76,7 +76,7 @@ export class FollowedSchedules {
     else this.contested.delete(name);
     const followed = followedJob(stored, declared, this.known.declared.handlers, this.options);
     if (followed.kind === 'scheduled') return this.schedule(followed.job, stored, before);
-    const scheduled = this.timelines.delete(name);
+    const scheduled = this.cursors.delete(name);
     if (followed.kind === 'waiting') this.known.put(followed.job);
     else if (!declared) this.known.drop(name);
     if (followed.kind === 'unreadable')
@@ -85,12 +85,12 @@ export class FollowedSchedules {
   }
 
   private schedule(job: RegisteredJob, stored: StoredJob, contested: StoredJob | undefined): void {
-    const last = this.timelines.get(stored.name)?.job.schedule;
+    const last = this.cursors.get(stored.name)?.job.schedule;
     const before = last ? scheduleInWords(last) : contested && wordsOf(contested);
     const schedule = scheduleInWords(job.definition.schedule);
     const was = before === undefined || before === schedule ? null : before;
     this.known.put(job);
-    this.timelines.set(new JobTimeline(job.definition, stored.decidedUntil));
+    this.cursors.set(new JobCursor(job.definition, stored.decidedUntil));
     if (!this.starting || was !== null)
       this.events.emit({
         type: 'job.scheduled',

@@ -14,7 +14,7 @@ import { BackfillService } from '../catch-up/backfill.service.js';
 import { ClaimOrder } from '../runs/claim-order.js';
 import { FollowedSchedules } from './followed-schedules.js';
 import { OtherInstances } from './other-instances.service.js';
-import { OwnPresence } from './own-presence.service.js';
+import { InstanceRegistration } from './instance-registration.service.js';
 import { PollPace } from './poll-pace.js';
 import { Rewinding } from './rewinding.service.js';
 import { UnregisteredJobs } from './unregistered-jobs.service.js';
@@ -34,7 +34,7 @@ export class ScheduleFollower extends Duty {
   private tried = '';
 
   constructor(
-    private readonly presence: OwnPresence,
+    private readonly presence: InstanceRegistration,
     private readonly followed: FollowedSchedules,
     private readonly rewinding: Rewinding,
     private readonly schedules: JobScheduleStore,
@@ -56,7 +56,7 @@ export class ScheduleFollower extends Duty {
     return this.follow();
   }
 
-  /** Writes what the code declares, and starts each job's timeline where its occurrences are decided. */
+  /** Writes what the code declares, and starts each job's cursor where its occurrences are decided. */
   async declare(): Promise<void> {
     const { facts, takesPart } = this.presence;
     const sentAt = monotonicNow();

@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
 import { Duty } from '../observe/duty.js';
 import { JobScheduleStore } from './job-schedule.store.js';
-import { Timelines } from './timelines.js';
+import { JobCursors } from './job-cursors.js';
 
 const REMEMBER_EVERY_MS = 60_000;
 
@@ -15,7 +15,7 @@ export class WatermarkService extends Duty {
   override readonly goesOn = 'until the end';
 
   constructor(
-    private readonly timelines: Timelines,
+    private readonly cursors: JobCursors,
     private readonly store: JobScheduleStore,
     events: SchedulerEvents,
   ) {
@@ -34,13 +34,13 @@ export class WatermarkService extends Duty {
 
   /** One pass. @returns milliseconds to the next */
   async remember(): Promise<number> {
-    const moved = this.timelines.moved.map((timeline) => ({
-      timeline,
-      job: timeline.job,
-      decidedUntil: timeline.decidedUntil,
+    const moved = this.cursors.moved.map((cursor) => ({
+      cursor,
+      job: cursor.job,
+      decidedUntil: cursor.decidedUntil,
     }));
     if (moved.length > 0) await this.store.remember(moved);
-    for (const { timeline, decidedUntil } of moved) this.timelines.remembered(timeline, decidedUntil);
+    for (const { cursor, decidedUntil } of moved) this.cursors.remembered(cursor, decidedUntil);
     return REMEMBER_EVERY_MS;
   }
 }

@@ -7,7 +7,7 @@ import { PageQueues } from '../fan-out/page-queues.js';
 import { SchedulerLogger } from '../observe/scheduler-logger.js';
 import { DatabaseTime } from '../database/clock.js';
 import { ScheduleFollower } from '../jobs/schedule-follower.service.js';
-import { Timelines } from '../jobs/timelines.js';
+import { JobCursors } from '../jobs/job-cursors.js';
 
 /** Gathers what the code declares, writes it to the database, and tells what will happen. */
 @Injectable()
@@ -17,7 +17,7 @@ export class Registrar {
     private readonly known: KnownJobs,
     private readonly pageQueues: PageQueues,
     private readonly follower: ScheduleFollower,
-    private readonly timelines: Timelines,
+    private readonly cursors: JobCursors,
     private readonly events: SchedulerEvents,
     private readonly time: DatabaseTime,
     private readonly logger: SchedulerLogger,
@@ -38,14 +38,14 @@ export class Registrar {
     await this.follower.declare();
     this.logger.listJobs(this.scheduled(), this.now);
     this.events.of('job.scheduled').subscribe(({ jobName, updated }) => {
-      const timeline = this.timelines.get(jobName);
-      if (timeline && !updated) this.logger.warnOf(timeline.job, this.now);
+      const cursor = this.cursors.get(jobName);
+      if (cursor && !updated) this.logger.warnOf(cursor.job, this.now);
     });
   }
 
   /** Without those that go on under a former name: what holds of them is told as `job.contested`. */
   private scheduled(): JobDefinition[] {
-    return this.known.list().flatMap(({ definition }) => this.timelines.get(definition.name)?.job ?? []);
+    return this.known.list().flatMap(({ definition }) => this.cursors.get(definition.name)?.job ?? []);
   }
 
   private get now(): Date {

@@ -15,7 +15,7 @@ import { SchedulerLogger } from '../observe/scheduler-logger.js';
 import { DatabaseWatch } from '../maintenance/database-watch.service.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { Registration } from '../database/registration.js';
-import { OwnPresence } from '../jobs/own-presence.service.js';
+import { InstanceRegistration } from '../jobs/instance-registration.service.js';
 import { abandonConnections } from '../database/data-sources.js';
 import { inWords, withPatience, type Patience } from '../database/patience.js';
 import { SchedulerDatabase } from '../database/scheduler-database.js';
@@ -51,7 +51,7 @@ export class SchedulerLifecycle implements OnModuleInit, OnApplicationBootstrap,
     private readonly database: SchedulerDatabase,
     private readonly schema: SchemaStore,
     private readonly registrar: Registrar,
-    private readonly presence: OwnPresence,
+    private readonly presence: InstanceRegistration,
     private readonly duties: Duties,
     private readonly drain: Drain,
     private readonly runs: InFlightRuns,

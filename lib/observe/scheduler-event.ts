@@ -308,7 +308,7 @@ export type SchedulerFact =
    */
   | { readonly type: 'fastFailover.unavailable' }
   /**
-   * Its lifeline was gone for `goneMs`: so many of its runs were taken over before their leases ended. By one replica.
+   * Its liveness lock was gone for `goneMs`: so many of its runs were taken over before their leases ended. By one replica.
    */
   | { readonly type: 'instance.gone'; readonly instanceId: string; readonly runs: number; readonly goneMs: number }
   /** The database has not answered for a while, since then; told once until it does. */

@@ -281,7 +281,7 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
     case 'instance.gone':
       return {
         level: 'warn',
-        text: `${event.instanceId} is gone: its lifeline was not there for ${roughly(event.goneMs)}, and ${count(event.runs, 'run')} of it can be taken over at once`,
+        text: `${event.instanceId} is gone: its liveness lock was not there for ${roughly(event.goneMs)}, and ${count(event.runs, 'run')} of it can be taken over at once`,
       };
     case 'database.unreachable':
       return {

@@ -104,7 +104,7 @@ function secondStart({ row, job, fireTime }: ExplanationFacts): string {
   const last = row.starts.at(-1);
   const key = 'the unique key (job_name, fire_time) of job_runs: the row is there, and every other claim finds it';
   if (row.status === 'running' && last) {
-    const until = row.hasLifeline ? 'and only after that, or when its lifeline is gone,' : 'and only after that';
+    const until = row.hasLifeline ? 'and only after that, or when its liveness lock is gone,' : 'and only after that';
     return `A second start is blocked by ${key}; attempt ${last.attempt} of ${last.instanceId} holds its lease until ${iso(row.leaseUntil)}, ${until} may the next attempt begin.`;
   }
   const fence = last

@@ -13,7 +13,7 @@ import type { Receipt } from '../receipts/receipt.entity.js';
 import { isRefusal } from '../database/sql-state.js';
 import { FlagAnswers } from './flag-answers.js';
 import { JOB_RUN_REPOSITORY, RECEIPT_REPOSITORY } from '../options/tokens.js';
-import { LostClaims, type PossibleClaim } from './lost-claims.js';
+import { UnconfirmedClaims, type PossibleClaim } from './unconfirmed-claims.js';
 import { RefusedData } from './refused-data.js';
 
 /** An occurrence that is due, or will be at `startsAt`. Milliseconds. */
@@ -44,7 +44,7 @@ export class ClaimService {
     private readonly store: ClaimStore,
     private readonly time: DatabaseTime,
     private readonly events: SchedulerEvents,
-    private readonly lost: LostClaims,
+    private readonly lost: UnconfirmedClaims,
     @Inject(INSTANCE_ID) private readonly instanceId: string,
     private readonly flags: FlagAnswers,
     @Inject(JOB_RUN_REPOSITORY) private readonly runs: Repository<JobRun>,

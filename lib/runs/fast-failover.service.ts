@@ -16,7 +16,7 @@ import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { DatabaseTime } from '../database/clock.js';
 import { Duty } from '../observe/duty.js';
 import { monotonicNow } from '../database/clock.js';
-import { Timelines } from '../jobs/timelines.js';
+import { JobCursors } from '../jobs/job-cursors.js';
 import { GoneOwnersStore } from './gone-owners.store.js';
 import { RefusedData } from './refused-data.js';
 import { ReaperService } from './reaper.service.js';
@@ -30,7 +30,7 @@ const MAX_RETRY_MS = 1_000;
 const ATTENTIVE_FOR_MS = 1_000;
 
 /**
- * Takes over from instances whose lifeline is gone, before their leases end. Looks only while runs of others are under
+ * Takes over from instances whose liveness lock is gone, before their leases end. Looks only while runs of others are under
  * way, or may just have begun: what has come due, and what the reaper has seen, says so.
  */
 @Injectable()
@@ -48,7 +48,7 @@ export class FastFailoverService extends Duty {
     private readonly store: GoneOwnersStore,
     private readonly reaper: ReaperService,
     private readonly known: KnownJobs,
-    private readonly timelines: Timelines,
+    private readonly cursors: JobCursors,
     private readonly time: DatabaseTime,
     events: SchedulerEvents,
   ) {
@@ -75,7 +75,7 @@ export class FastFailoverService extends Duty {
   /** One look, while there is something to see. @returns milliseconds to the next */
   async look(): Promise<number> {
     if (this.nextDueAt <= this.time.now()) this.attentiveUntil = monotonicNow() + ATTENTIVE_FOR_MS;
-    this.nextDueAt = this.timelines.nextDueAt;
+    this.nextDueAt = this.cursors.nextDueAt;
     const untilDue = Math.max(0, this.nextDueAt - this.time.now()) + LOOK_EVERY_MS;
     if (this.attentiveUntil < monotonicNow()) return untilDue;
     const others = await this.store.look(this.instanceId);

@@ -30,7 +30,7 @@ export const PROVE_EVERY_MS = 250;
 /** Between two looks while runs of others are under way. */
 export const LOOK_EVERY_MS = 250;
 
-/** A run whose owner's lifeline is not there. */
+/** A run whose owner's liveness lock is not there. */
 export interface GoneRun extends RunKey {
   readonly attempt: number;
   readonly instanceId: string;

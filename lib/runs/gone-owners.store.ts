@@ -28,7 +28,7 @@ interface GoneRow {
   readonly lifeline: string;
 }
 
-/** Finds runs whose owner's lifeline is not there, and ends their leases. */
+/** Finds runs whose owner's liveness lock is not there, and ends their leases. */
 export class GoneOwnersStore {
   constructor(private readonly database: SchedulerDatabase) {}
 
@@ -42,7 +42,7 @@ export class GoneOwnersStore {
   }
 
   /**
-   * Ends the leases of runs whose owner's lifeline is the same as it was seen, and is still not there. Their rows say
+   * Ends the leases of runs whose owner's liveness lock is the same as it was seen, and is still not there. Their rows say
    * why, and every instance looks at what can be started now.
    */
   async takeOver(runs: readonly GoneRun[]): Promise<CutRun[]> {

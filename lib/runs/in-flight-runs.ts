@@ -8,7 +8,7 @@ import { LeaseLostError, type LeaseLoss } from '../errors/run.errors.js';
 import { ShutdownError } from '../errors/run.errors.js';
 import { TimeoutError } from '../errors/run.errors.js';
 import { monotonicNow } from '../database/clock.js';
-import { LifelineProof } from './lifeline-proof.js';
+import { LivenessProof } from './liveness-proof.js';
 
 /** Why a handler was told to stop while its run is still this process': it decides how the run ends. */
 export type StopReason = ShutdownError | TimeoutError | CancelledError;
@@ -46,7 +46,7 @@ export class InFlightRun {
   constructor(
     readonly owned: OwnedRun,
     readonly job: JobDefinition,
-    private readonly lifeline: LifelineProof | null = null,
+    private readonly lifeline: LivenessProof | null = null,
   ) {
     this.leaseUntil = owned.leaseUntil;
     this.leaseDeadline = owned.leaseDeadline;
@@ -175,7 +175,7 @@ export class InFlightRuns {
   constructor(
     private readonly events: SchedulerEvents,
     /** Proves to others that this process lives. */
-    readonly lifeline: LifelineProof = new LifelineProof(),
+    readonly lifeline: LivenessProof = new LivenessProof(),
   ) {}
 
   get size(): number {

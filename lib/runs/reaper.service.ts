@@ -11,7 +11,7 @@ import type { WakeUp } from '../database/wake-up.js';
 import { Duty } from '../observe/duty.js';
 import { monotonicNow } from '../database/clock.js';
 import { PollPace } from '../jobs/poll-pace.js';
-import { Timelines } from '../jobs/timelines.js';
+import { JobCursors } from '../jobs/job-cursors.js';
 import { UnregisteredJobs } from '../jobs/unregistered-jobs.service.js';
 import { WaitingRuns } from './waiting-runs.service.js';
 import { ReaperStore, type ReaperOutlook } from './reaper.store.js';
@@ -39,7 +39,7 @@ export class ReaperService extends Duty {
     private readonly store: ReaperStore,
     private readonly waiting: WaitingRuns,
     private readonly unregistered: UnregisteredJobs,
-    private readonly timelines: Timelines,
+    private readonly cursors: JobCursors,
     private readonly pace: PollPace,
     private readonly time: DatabaseTime,
     events: SchedulerEvents,
@@ -117,7 +117,7 @@ export class ReaperService extends Duty {
   private untilNextLook({ nextExpiry, nextAttempt, strays }: ReaperOutlook): number {
     const soon = Math.min(this.pace.usualMs, ...this.known.map(({ leaseMs }) => leaseMs));
     if (nextExpiry || nextAttempt || strays) return soon;
-    const untilDue = Math.max(0, this.timelines.nextDueAt - this.time.now());
+    const untilDue = Math.max(0, this.cursors.nextDueAt - this.time.now());
     return Math.max(soon, Math.min(this.pace.idleMs, untilDue + soon));
   }
 

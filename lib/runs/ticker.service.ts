@@ -14,8 +14,8 @@ import { Agenda } from './agenda.js';
 import { CatchUpService } from '../catch-up/catch-up.service.js';
 import { ClaimOrder } from './claim-order.js';
 import { placesOf } from './contested-places.js';
-import type { JobTimeline } from '../jobs/job-timeline.js';
-import { Timelines } from '../jobs/timelines.js';
+import type { JobCursor } from '../jobs/job-cursor.js';
+import { JobCursors } from '../jobs/job-cursors.js';
 import { WaitingRuns } from './waiting-runs.service.js';
 
 /** How soon an occurrence is looked at again that could not be decided: a run is in its way, or there is no room. */
@@ -37,7 +37,7 @@ const KEPT_FOR_MS = 500;
 interface Due {
   readonly agenda: Agenda;
   /** Those it comes from: a job may have another one by now, with other fire times. */
-  readonly timelines: ReadonlyMap<JobDefinition, JobTimeline>;
+  readonly cursors: ReadonlyMap<JobDefinition, JobCursor>;
   readonly lookedAt: number;
   /** Those that runs may have waited for longer, in the same places. */
   readonly contested: readonly Candidate[];
@@ -62,7 +62,7 @@ export class TickerService extends Duty {
 
   constructor(
     @Inject(SCHEDULER_OPTIONS) private readonly options: ResolvedSchedulerOptions,
-    private readonly timelines: Timelines,
+    private readonly cursors: JobCursors,
     private readonly order: ClaimOrder,
     private readonly claims: ClaimService,
     private readonly executor: ExecutorService,
@@ -105,10 +105,10 @@ export class TickerService extends Duty {
     this.undecided = isLeft || due.heldBack;
     const open = this.undecided || due.yieldedUntil < Infinity;
     // Only here are the next fire times computed: what was claimed has started.
-    due.nextDueAt ??= open && !early ? this.timelines.nextDueAfter(now) : this.timelines.nextDueAt;
+    due.nextDueAt ??= open && !early ? this.cursors.nextDueAfter(now) : this.cursors.nextDueAt;
     let next = Math.min(due.nextDueAt, due.yieldedUntil);
     // It has come due while there was no room for it, either.
-    if (next <= now && due === this.kept) next = this.timelines.nextDueAfter(now);
+    if (next <= now && due === this.kept) next = this.cursors.nextDueAfter(now);
     const untilDue = Math.max(LEAST_SLEEP_MS, next - this.time.now());
     return this.undecided ? Math.min(LOOK_AGAIN_MS, untilDue) : untilDue;
   }
@@ -121,10 +121,10 @@ export class TickerService extends Duty {
   }
 
   private look(now: number): Due {
-    const { live, missed } = this.timelines.due(now);
+    const { live, missed } = this.cursors.due(now);
     if (missed.length > 0) this.catchUps.wake();
     const free = live.filter(({ job }) => !this.runs.lingers(job));
-    const due = this.order.sort(free.flatMap((timeline) => timeline.due(now)));
+    const due = this.order.sort(free.flatMap((cursor) => cursor.due(now)));
     const open: Candidate[] = [];
     const yielded: Candidate[] = [];
     let yieldedUntil = Infinity;
@@ -133,14 +133,14 @@ export class TickerService extends Duty {
       if (until > now) yieldedUntil = Math.min(yieldedUntil, until);
       (until > now ? yielded : open).push(candidate);
     }
-    const timelines = new Map(free.map((timeline) => [timeline.job, timeline]));
+    const cursors = new Map(free.map((cursor) => [cursor.job, cursor]));
     const isOpen = ({ job, fireTime }: Candidate) => {
-      const timeline = timelines.get(job)!;
-      return fireTime > timeline.decidedUntil && this.timelines.has(timeline) && !this.runs.lingers(job);
+      const cursor = cursors.get(job)!;
+      return fireTime > cursor.decidedUntil && this.cursors.has(cursor) && !this.runs.lingers(job);
     };
     return {
       agenda: new Agenda(open, isOpen),
-      timelines,
+      cursors,
       lookedAt: now,
       contested: open.filter(({ job }) => placesOf(job) !== null),
       heldBack: missed.length > 0 || free.length < live.length,
@@ -174,7 +174,7 @@ export class TickerService extends Duty {
         this.executor.start(claimed.owned);
         return claimed;
       });
-      agenda.putBack(batch, advance(due.timelines, batch, verdicts));
+      agenda.putBack(batch, advance(due.cursors, batch, verdicts));
       early ||= verdicts.includes('early');
       // Others are at it just now: most of the rest is decided by now, too.
       if (verdicts.includes('taken')) due.looked = false;
@@ -186,11 +186,11 @@ export class TickerService extends Duty {
    * Of what others were to try most is decided by now: a look costs less than a claim that is lost. It is for all there
    * is, also for what is still left to them, or each would need a look of its own later.
    */
-  private async passOverDecided({ agenda, timelines, yielded }: Due): Promise<void> {
+  private async passOverDecided({ agenda, cursors, yielded }: Due): Promise<void> {
     const open = [...agenda.rest(), ...yielded];
     const decided = await this.claims.decided(open);
     advance(
-      timelines,
+      cursors,
       open,
       decided.map((isDecided) => (isDecided ? 'taken' : 'waiting')),
     );
@@ -202,20 +202,16 @@ export class TickerService extends Duty {
 }
 
 /**
- * A timeline moves over what is decided, up to the first occurrence that is not: nothing is forgotten behind a newer
+ * A cursor moves over what is decided, up to the first occurrence that is not: nothing is forgotten behind a newer
  * row.
  * @returns the jobs it did not move to the end
  */
-function advance(
-  timelines: Due['timelines'],
-  batch: readonly Candidate[],
-  verdicts: readonly ClaimVerdict[],
-): Set<string> {
+function advance(cursors: Due['cursors'], batch: readonly Candidate[], verdicts: readonly ClaimVerdict[]): Set<string> {
   const stuck = new Set<string>();
   batch.forEach(({ job, fireTime }, index) => {
     const verdict = verdicts[index]!;
     if (verdict === 'early' || verdict === 'waiting' || verdict === 'outdated') stuck.add(job.name);
-    if (!stuck.has(job.name)) timelines.get(job)!.decideUntil(fireTime);
+    if (!stuck.has(job.name)) cursors.get(job)!.decideUntil(fireTime);
   });
   return stuck;
 }

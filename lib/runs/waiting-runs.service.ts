@@ -9,7 +9,7 @@ import { InFlightRuns } from './in-flight-runs.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { DatabaseTime } from '../database/clock.js';
 import { ContestedPlaces, contestedBy, isBacklog, isOlder, placesOf } from './contested-places.js';
-import { Timelines } from '../jobs/timelines.js';
+import { JobCursors } from '../jobs/job-cursors.js';
 import { ReaperStore, type StartableRun } from './reaper.store.js';
 
 /**
@@ -27,7 +27,7 @@ export class WaitingRuns {
     private readonly claims: ClaimService,
     private readonly executor: ExecutorService,
     private readonly runs: InFlightRuns,
-    private readonly timelines: Timelines,
+    private readonly cursors: JobCursors,
     private readonly time: DatabaseTime,
   ) {}
 
@@ -54,7 +54,7 @@ export class WaitingRuns {
     const slots = this.options.maxConcurrentRuns;
     const room = slots - this.runs.taken;
     if (room <= 0 || jobs.size === 0) return 0;
-    const { nextDueAt } = this.timelines;
+    const { nextDueAt } = this.cursors;
     const slotNeededAt = slots === 1 ? instant(nextDueAt) : null;
     const found = await this.store.waiting(
       [...jobs.values()].map((job) => ({
@@ -99,7 +99,7 @@ export class WaitingRuns {
   }
 
   private nextDueOf({ name }: JobDefinition): Date | null {
-    return instant(this.timelines.get(name)?.dueAt ?? Infinity);
+    return instant(this.cursors.get(name)?.dueAt ?? Infinity);
   }
 }
 

@@ -54,7 +54,7 @@ describe('replicas with fast failover', () => {
     expect(run.earlierAttempts!.at(-1)).toMatchObject({
       claimedBy: victim.instanceId,
       status: 'orphaned',
-      reason: 'the lifeline of ' + victim.instanceId + ' was gone',
+      reason: 'the liveness lock of ' + victim.instanceId + ' was gone',
     });
     await effectsAreOnce(at, ['a', 'b']);
   });
@@ -144,7 +144,7 @@ describe('replicas with fast failover', () => {
     await effectsAreOnce(at, ['a']);
   });
 
-  it('one whose lifeline is ended by the server keeps its run, and the others see the new one', async () => {
+  it('one whose liveness lock is ended by the server keeps its run, and the others see the new one', async () => {
     const cron = await everyTenSeconds(cluster.ledger);
     await cluster.startAll(['one', 'two'], { jobs: job(cron, LONG_LEASE, [{ gate: 'running' }]), scheduler: FAST });
     const lifelines = () =>

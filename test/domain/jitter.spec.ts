@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { idempotencyKey } from '../../lib/receipts/idempotency-key.js';
-import { jitterDelay } from '../../lib/jobs/job-timeline.js';
+import { jitterDelay } from '../../lib/jobs/job-cursor.js';
 import { monthsAround } from '../../lib/cron/months.js';
 
 describe('jitter', () => {

@@ -66,7 +66,7 @@ describe('the options of the module', () => {
   });
 
   it.each([
-    ['/app/heartbeat.thread.js', 'file:///app/heartbeat.thread.js'],
+    ['/app/heartbeat-worker.js', 'file:///app/heartbeat-worker.js'],
     ['file:///app/heartbeat%20thread.js', 'file:///app/heartbeat%20thread.js'],
     [new globalThis.URL('file:///app/thread.js'), 'file:///app/thread.js'],
   ])('take the file of the heartbeat’s thread as %s', (given, href) => {

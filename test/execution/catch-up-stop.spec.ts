@@ -4,14 +4,14 @@ import type { ResolvedSchedulerOptions } from '../../lib/options/resolve-options
 import { DatabaseTime } from '../../lib/database/clock.js';
 import { monotonicNow } from '../../lib/database/clock.js';
 import { CatchUpService } from '../../lib/catch-up/catch-up.service.js';
-import type { JobTimeline } from '../../lib/jobs/job-timeline.js';
-import type { Timelines } from '../../lib/jobs/timelines.js';
+import type { JobCursor } from '../../lib/jobs/job-cursor.js';
+import type { JobCursors } from '../../lib/jobs/job-cursors.js';
 import type { CatchUpStore } from '../../lib/catch-up/catch-up.store.js';
 import { aJob } from '../support/job.js';
 
 it('a stop waits for the one job that is being decided, not for all that were missed', async () => {
   const missed = ['one', 'two', 'three'].map(
-    (name) => ({ job: aJob(name, '* * * * *'), decidedUntil: 0 }) as unknown as JobTimeline,
+    (name) => ({ job: aJob(name, '* * * * *'), decidedUntil: 0 }) as unknown as JobCursor,
   );
   const asked: string[] = [];
   let fail = (_error: Error) => {};
@@ -29,7 +29,7 @@ it('a stop waits for the one job that is being decided, not for all that were mi
   const options = { pollIntervalMs: 60_000 } as ResolvedSchedulerOptions;
   const catchUps = new CatchUpService(
     options,
-    { due: () => ({ live: [], missed }) } as unknown as Timelines,
+    { due: () => ({ live: [], missed }) } as unknown as JobCursors,
     silentStore,
     time,
     new SchedulerEvents(),

@@ -5,7 +5,7 @@ import type { SchedulerFact } from '../../lib/observe/scheduler-event.js';
 import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
 import { GRACE_MS } from '../../lib/runs/fast-failover.js';
 import { InFlightRun, InFlightRuns } from '../../lib/runs/in-flight-runs.js';
-import { LifelineProof } from '../../lib/runs/lifeline-proof.js';
+import { LivenessProof } from '../../lib/runs/liveness-proof.js';
 import { aJob } from '../support/job.js';
 import { aRun } from '../support/run.js';
 
@@ -136,11 +136,11 @@ describe('a run under way', () => {
 
 describe('a run whose owner has to prove that it lives', () => {
   const CLAIMED_AT = 5_000;
-  const claimed = (lifeline: LifelineProof) =>
+  const claimed = (lifeline: LivenessProof) =>
     new InFlightRun(aRun({ leaseMs: 60_000, leaseDeadline: CLAIMED_AT + 60_000 }), aJob('job', '* * * * *'), lifeline);
 
   it('is lost when it was not proved in time, long before its lease ends', () => {
-    const lifeline = new LifelineProof();
+    const lifeline = new LivenessProof();
     lifeline.require();
     const run = claimed(lifeline);
     lifeline.extend(CLAIMED_AT + 100, CLAIMED_AT + 101);
@@ -150,14 +150,14 @@ describe('a run whose owner has to prove that it lives', () => {
   });
 
   it('is lost by its lease, too, however well the proof goes on', () => {
-    const lifeline = new LifelineProof();
+    const lifeline = new LivenessProof();
     const run = claimed(lifeline);
     expect(run.lossAt(CLAIMED_AT + 59_999)).toBeNull();
     expect(run.lossAt(CLAIMED_AT + 60_000)).toBe('expired');
   });
 
   it('leaves no room for another while it may be taken for gone', () => {
-    const lifeline = new LifelineProof();
+    const lifeline = new LivenessProof();
     lifeline.require();
     const runs = new InFlightRuns(new SchedulerEvents(), lifeline);
     expect(20 - runs.taken).toBeLessThanOrEqual(0);

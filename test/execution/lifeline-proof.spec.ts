@@ -1,18 +1,18 @@
 import { describe, expect, it } from '@jest/globals';
 import { GRACE_MS } from '../../lib/runs/fast-failover.js';
-import { LifelineProof } from '../../lib/runs/lifeline-proof.js';
+import { LivenessProof } from '../../lib/runs/liveness-proof.js';
 
 /** As the main thread and the heartbeat's thread have it: each its own view of the same memory. */
 function proof() {
-  const main = new LifelineProof();
-  const thread = LifelineProof.on(main.memory);
+  const main = new LivenessProof();
+  const thread = LivenessProof.on(main.memory);
   main.require();
   return { main, thread };
 }
 
 describe('the proof that a process lives', () => {
   it('is not asked for without fast failover', () => {
-    const main = new LifelineProof();
+    const main = new LivenessProof();
     expect(main.mayClaim).toBe(true);
     expect(main.deadlineOf(5)).toBeGreaterThan(Number.MAX_SAFE_INTEGER - 1);
   });

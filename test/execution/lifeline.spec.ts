@@ -3,10 +3,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { Failures } from '../../lib/runs/heartbeat/heartbeat.messages.js';
 import type { FromThread } from '../../lib/runs/heartbeat/heartbeat.messages.js';
-import { Lifeline } from '../../lib/runs/heartbeat/lifeline.js';
-import { LifelineProof } from '../../lib/runs/lifeline-proof.js';
+import { LivenessLock } from '../../lib/runs/heartbeat/liveness-lock.js';
+import { LivenessProof } from '../../lib/runs/liveness-proof.js';
 import { monotonicNow } from '../../lib/database/clock.js';
-import { announceLifeline, holdLifeline } from '../../lib/runs/heartbeat/lifeline.js';
+import { announceLifeline, holdLifeline } from '../../lib/runs/heartbeat/liveness-lock.js';
 import { eventually } from '../cluster/harness/eventually.js';
 import { Renumbering } from '../support/renumbering.js';
 import { openStores, type Stores } from '../support/stores.js';
@@ -17,8 +17,8 @@ const RUN = { id: 'one', attempt: 1 };
 let stores: Stores;
 let wire: Wire;
 let told: FromThread[];
-let proof: LifelineProof;
-let lifelines: Lifeline[];
+let proof: LivenessProof;
+let lifelines: LivenessLock[];
 
 beforeAll(async () => {
   stores = await openStores();
@@ -38,11 +38,11 @@ afterEach(async () => {
   wire.end();
 });
 
-function aLifeline(url = wire.url): Lifeline {
-  proof = new LifelineProof();
+function aLifeline(url = wire.url): LivenessLock {
+  proof = new LivenessProof();
   proof.require();
   const tell = (message: FromThread) => told.push(message);
-  const lifeline = new Lifeline(
+  const lifeline = new LivenessLock(
     { connectionString: url, connectionTimeoutMillis: 5_000 },
     stores.database.tables,
     'me',

@@ -6,7 +6,7 @@ import { FastFailoverService } from '../../lib/runs/fast-failover.service.js';
 import { GivenUpRuns } from '../../lib/runs/given-up-runs.js';
 import { GoneOwnersStore } from '../../lib/runs/gone-owners.store.js';
 import { InFlightRuns } from '../../lib/runs/in-flight-runs.js';
-import { LostClaims } from '../../lib/runs/lost-claims.js';
+import { UnconfirmedClaims } from '../../lib/runs/unconfirmed-claims.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 
 const FIRE_TIME = secondsAgo(10);
@@ -95,7 +95,7 @@ describe('a row that a trigger of the application’s refuses', () => {
   });
 
   it('keeps no other claim whose answer was lost from being handed back, and is told once', async () => {
-    const lost = new LostClaims(stores.runs, new InFlightRuns(events), events, 'me');
+    const lost = new UnconfirmedClaims(stores.runs, new InFlightRuns(events), events, 'me');
     lost.remember(attempts.map((attempt) => ({ ...attempt, leaseMs: 60_000, claim: 7 })));
     await lost.handBack();
     expect(await untouched()).toEqual(['bad']);

@@ -5,7 +5,7 @@ import type { FromThread } from '../../lib/runs/heartbeat/heartbeat.messages.js'
 import { HeartbeatThread } from '../../lib/runs/heartbeat/heartbeat-thread.js';
 import { LeaseKeeper } from '../../lib/runs/heartbeat/lease-keeper.js';
 import { Pulse } from '../../lib/runs/heartbeat/main-loop-watch.js';
-import { WakeUpEar } from '../../lib/runs/heartbeat/wake-up-ear.js';
+import { NotificationListener } from '../../lib/runs/heartbeat/notification-listener.js';
 import { connectionSettings } from '../../lib/database/client-config.js';
 import { Tables } from '../../lib/database/tables.js';
 import { wakeUpChannel } from '../../lib/database/tables.js';
@@ -38,7 +38,7 @@ const notify = (payload: string) => database.query(`select pg_notify('${TABLES.w
 /** An instance's listening connection, and what its thread was told; without a lease to keep. */
 async function listener(instanceId: string, url = wire.url) {
   const told: FromThread[] = [];
-  const ear = new WakeUpEar(TABLES.wakeUps, instanceId, (wakeUps) => told.push({ type: 'woken', wakeUps }));
+  const ear = new NotificationListener(TABLES.wakeUps, instanceId, (wakeUps) => told.push({ type: 'woken', wakeUps }));
   const { hostname, port, username, password, pathname } = new URL(url);
   const client = {
     host: hostname,

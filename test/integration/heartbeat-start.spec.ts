@@ -11,7 +11,7 @@ import { createTestDatabase, type TestDatabase } from '../support/database.js';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const APPLICATION = fileURLToPath(new URL('support/threaded.mjs', import.meta.url));
-const THREAD = join(ROOT, 'dist/lib/runs/heartbeat/heartbeat.thread.js');
+const THREAD = join(ROOT, 'dist/lib/runs/heartbeat/heartbeat-worker.js');
 
 let database: TestDatabase;
 /** Inside the package's folder, so that what stays outside a bundle is found. */

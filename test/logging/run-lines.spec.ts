@@ -101,7 +101,7 @@ describe('what the log says about a run’s time and end', () => {
     [
       { type: 'instance.gone', instanceId: 'pod-7', runs: 2, goneMs: 1_412 },
       'warn',
-      'pod-7 is gone: its lifeline was not there for 1s400ms, and 2 runs of it can be taken over at once',
+      'pod-7 is gone: its liveness lock was not there for 1s400ms, and 2 runs of it can be taken over at once',
     ],
     [
       { type: 'fastFailover.unavailable' },

@@ -33,7 +33,7 @@ beforeEach(() => {
     look: async () => ((looks += 1), others),
     takeOver: async (runs: GoneRun[]) => (taken.push(...runs), runs),
   };
-  const timelines = {
+  const cursors = {
     get nextDueAt() {
       return nextDueAt;
     },
@@ -46,7 +46,7 @@ beforeEach(() => {
     store as never,
     reaper as never,
     known as never,
-    timelines as never,
+    cursors as never,
     { now: () => NOW } as never,
     events,
   );

@@ -5,9 +5,9 @@ import { WakeUps } from '../../lib/runs/heartbeat/wake-ups.js';
 import type { InFlightRuns } from '../../lib/runs/in-flight-runs.js';
 import { ReaperService } from '../../lib/runs/reaper.service.js';
 import { DatabaseTime } from '../../lib/database/clock.js';
-import { JobTimeline } from '../../lib/jobs/job-timeline.js';
+import { JobCursor } from '../../lib/jobs/job-cursor.js';
 import { PollPace } from '../../lib/jobs/poll-pace.js';
-import { Timelines } from '../../lib/jobs/timelines.js';
+import { JobCursors } from '../../lib/jobs/job-cursors.js';
 import type { ReaperOutlook } from '../../lib/runs/reaper.store.js';
 import { aJob } from '../support/job.js';
 
@@ -36,8 +36,8 @@ async function sleep(
   const job = aJob('job', expression, { leaseMs });
   const known = new KnownJobs();
   known.declare({ jobs: [{ definition: job, handler: async () => undefined }], handlers: new Map() });
-  const timelines = new Timelines();
-  timelines.set(new JobTimeline(job, NOW));
+  const cursors = new JobCursors();
+  cursors.set(new JobCursor(job, NOW));
   const pace = new PollPace({ pollIntervalMs: 5_000 }, wakeUps, { size: 0 } as InFlightRuns);
   const time = new DatabaseTime();
   const unregistered = { reapStrays: async () => void strays++ };
@@ -46,7 +46,7 @@ async function sleep(
     { outlook: async () => ({ ...NOTHING, ...outlook }) } as never,
     {} as never,
     unregistered as never,
-    timelines,
+    cursors,
     pace,
     time,
     new SchedulerEvents(),

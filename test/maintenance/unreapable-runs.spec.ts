@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest 
 import { DatabaseTime } from '../../lib/database/clock.js';
 import { KnownJobs } from '../../lib/jobs/known-jobs.js';
 import { PollPace } from '../../lib/jobs/poll-pace.js';
-import { Timelines } from '../../lib/jobs/timelines.js';
+import { JobCursors } from '../../lib/jobs/job-cursors.js';
 import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
 import { WakeUps } from '../../lib/runs/heartbeat/wake-ups.js';
 import type { InFlightRuns } from '../../lib/runs/in-flight-runs.js';
@@ -46,7 +46,7 @@ beforeEach(async () => {
     stores.reaper,
     { start: async () => 0 } as never,
     {} as never,
-    new Timelines(),
+    new JobCursors(),
     pace,
     new DatabaseTime(),
     events,

@@ -4,7 +4,7 @@ import type { SchedulerEvent } from '../../lib/observe/scheduler-event.js';
 import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../../lib/options/resolve-options.js';
 import { FollowedSchedules } from '../../lib/jobs/followed-schedules.js';
-import { Timelines } from '../../lib/jobs/timelines.js';
+import { JobCursors } from '../../lib/jobs/job-cursors.js';
 import type { StoredJob } from '../../lib/jobs/stored-job.js';
 import { aJob } from '../support/job.js';
 
@@ -25,11 +25,11 @@ const aStored = (revision: number, changes: Partial<StoredJob> = {}): StoredJob 
 const handler = async () => undefined;
 
 let told: SchedulerEvent[];
-let timelines: Timelines;
+let cursors: JobCursors;
 let followed: FollowedSchedules;
 beforeEach(() => {
   told = [];
-  timelines = new Timelines();
+  cursors = new JobCursors();
   const events = new SchedulerEvents();
   events.subscribe((event) => told.push(event));
   const known = new KnownJobs();
@@ -40,7 +40,7 @@ beforeEach(() => {
   followed = new FollowedSchedules(
     { jobDefaults: {}, retentionMs: null } as ResolvedSchedulerOptions,
     known,
-    timelines,
+    cursors,
     events,
   );
 });
@@ -52,7 +52,7 @@ const tell = () =>
       event.type,
       ...('was' in event ? [event.schedule, event.was, ...(event.updated ? ['updated'] : [])] : []),
     ]);
-const expressionOf = (name: string) => timelines.get(name)?.job.schedule.expression;
+const expressionOf = (name: string) => cursors.get(name)?.job.schedule.expression;
 
 describe('the schedules an instance follows', () => {
   it('as they are declared are no news at the start', () => {
@@ -83,11 +83,11 @@ describe('the schedules an instance follows', () => {
     expect(tell()).toEqual([['job.contested']]);
   });
 
-  it('are taken once: a timeline that has moved does not go back', () => {
+  it('are taken once: a cursor that has moved does not go back', () => {
     followed.take(aStored(1));
-    const timeline = timelines.get('job')!;
+    const cursor = cursors.get('job')!;
     followed.take(aStored(1));
-    expect(timelines.get('job')).toBe(timeline);
+    expect(cursors.get('job')).toBe(cursor);
   });
 
   it('that change in other things are told without what they were: it is the same', () => {
@@ -100,14 +100,14 @@ describe('the schedules an instance follows', () => {
       ['job.scheduled', '"0 3 * * *" (UTC)', null],
       ['job.scheduled', '"0 3 * * *" (UTC)', null, 'updated'],
     ]);
-    expect(timelines.get('made')!.job.data).toBe(2);
+    expect(cursors.get('made')!.job.data).toBe(2);
   });
 
   it('under another name are none of this one', () => {
     followed.take(aStored(1));
     followed.started();
     followed.take(aStored(2, { yieldsTo: 'new-name' }));
-    expect([tell(), timelines.get('job')]).toEqual([[['job.unscheduled']], undefined]);
+    expect([tell(), cursors.get('job')]).toEqual([[['job.unscheduled']], undefined]);
     followed.take(aStored(3));
     expect(tell()).toEqual([['job.scheduled', '"0 3 * * *" (UTC)', 'the name "new-name"']]);
   });

@@ -3,9 +3,9 @@ import type { JobDefinition } from '../../lib/options/job-definition.js';
 import type { DecidedSpan } from '../../lib/catch-up/undecided.js';
 import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
 import type { SchedulerEvent } from '../../lib/observe/scheduler-event.js';
-import { JobTimeline } from '../../lib/jobs/job-timeline.js';
+import { JobCursor } from '../../lib/jobs/job-cursor.js';
 import { Rewinding } from '../../lib/jobs/rewinding.service.js';
-import { Timelines } from '../../lib/jobs/timelines.js';
+import { JobCursors } from '../../lib/jobs/job-cursors.js';
 import type { JobScheduleStore } from '../../lib/jobs/job-schedule.store.js';
 import type { StoredJob } from '../../lib/jobs/stored-job.js';
 import { aJob } from '../support/job.js';
@@ -13,12 +13,12 @@ import { aJob } from '../support/job.js';
 const at = (time: string) => Date.parse(`2026-03-10T${time}Z`);
 const own = (...times: string[]): DecidedSpan[] => times.map((time) => ({ from: at(time), until: at(time) }));
 
-let timelines: Timelines;
+let cursors: JobCursors;
 let heard: SchedulerEvent[];
 let asked: string[];
 let whileAsked: () => void;
 beforeEach(() => {
-  timelines = new Timelines();
+  cursors = new JobCursors();
   [heard, asked, whileAsked] = [[], [], () => {}];
 });
 
@@ -27,8 +27,8 @@ async function rewinds(
   rows: DecidedSpan[],
   job: JobDefinition = aJob('job', '* * * * *'),
   stored = '10:00:00',
-): Promise<JobTimeline> {
-  timelines.set(new JobTimeline(job, at('10:05:00')));
+): Promise<JobCursor> {
+  cursors.set(new JobCursor(job, at('10:05:00')));
   const events = new SchedulerEvents();
   events.subscribe((event) => heard.push(event));
   const decided = async (jobs: readonly { name: string }[]) => {
@@ -36,24 +36,24 @@ async function rewinds(
     whileAsked();
     return new Map(jobs.map(({ name }) => [name, rows]));
   };
-  await new Rewinding(timelines, { decided } as unknown as JobScheduleStore, events).rewind([
+  await new Rewinding(cursors, { decided } as unknown as JobScheduleStore, events).rewind([
     { name: job.name, decidedUntil: at(stored) } as StoredJob,
   ]);
-  return timelines.get(job.name)!;
+  return cursors.get(job.name)!;
 }
 
-describe('a timeline that is ahead of the stored watermark', () => {
+describe('a cursor that is ahead of the stored watermark', () => {
   it('goes back to the first occurrence that has no row, which is due again', async () => {
-    const timeline = await rewinds(own('10:01:00', '10:02:00', '10:05:00'));
-    expect(timeline.dueAt).toBe(at('10:03:00'));
+    const cursor = await rewinds(own('10:01:00', '10:02:00', '10:05:00'));
+    expect(cursor.dueAt).toBe(at('10:03:00'));
     expect(heard).toMatchObject([
       { type: 'job.rewound', jobName: 'job', from: new Date(at('10:03:00')), until: new Date(at('10:04:00')) },
     ]);
   });
 
   it('stays where all have rows, of their own or in a gap', async () => {
-    const timeline = await rewinds([{ from: at('10:01:00'), until: at('10:03:00') }, ...own('10:04:00', '10:05:00')]);
-    expect(timeline.dueAt).toBe(at('10:06:00'));
+    const cursor = await rewinds([{ from: at('10:01:00'), until: at('10:03:00') }, ...own('10:04:00', '10:05:00')]);
+    expect(cursor.dueAt).toBe(at('10:06:00'));
     expect(heard).toEqual([]);
   });
 
@@ -63,8 +63,8 @@ describe('a timeline that is ahead of the stored watermark', () => {
   });
 
   it('of another schedule by now is not put back', async () => {
-    const next = new JobTimeline(aJob('job', '*/2 * * * *'), at('10:06:00'));
-    whileAsked = () => timelines.set(next);
+    const next = new JobCursor(aJob('job', '*/2 * * * *'), at('10:06:00'));
+    whileAsked = () => cursors.set(next);
     expect(await rewinds([])).toBe(next);
     expect(heard).toEqual([]);
   });

@@ -2,9 +2,9 @@ import { beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { JobDefinition } from '../../lib/options/job-definition.js';
 import { DatabaseTime } from '../../lib/database/clock.js';
 import { ClaimOrder } from '../../lib/runs/claim-order.js';
-import { JobTimeline } from '../../lib/jobs/job-timeline.js';
+import { JobCursor } from '../../lib/jobs/job-cursor.js';
 import { TickerService } from '../../lib/runs/ticker.service.js';
-import { Timelines } from '../../lib/jobs/timelines.js';
+import { JobCursors } from '../../lib/jobs/job-cursors.js';
 import type { Candidate } from '../../lib/runs/claim.service.js';
 import type { ClaimVerdict } from '../../lib/runs/claim.store.js';
 import { aJob } from '../support/job.js';
@@ -19,7 +19,7 @@ class Bench {
   readonly asked: string[][] = [];
   /** How many were due, and how many batches had been asked for by then. */
   readonly lookedFirst: [due: number, asked: number][] = [];
-  readonly timelines = new Timelines();
+  readonly cursors = new JobCursors();
   answer: (candidate: Candidate) => ClaimVerdict = () => 'claimed';
   started = () => {};
   /** Keys that have a row by now, as a look at them finds. */
@@ -37,7 +37,7 @@ class Bench {
   };
 
   constructor(jobs: JobDefinition[], decidedUntil: number, maxConcurrentRuns = 1_000) {
-    for (const job of jobs) this.timelines.set(new JobTimeline(job, decidedUntil));
+    for (const job of jobs) this.cursors.set(new JobCursor(job, decidedUntil));
     const time = new DatabaseTime(() => this.now);
     time.observe(0, 0);
     const claimDue = async (candidates: readonly Candidate[]) => {
@@ -57,7 +57,7 @@ class Bench {
     };
     this.ticker = new TickerService(
       { pollIntervalMs: 5_000, maxConcurrentRuns } as never,
-      this.timelines,
+      this.cursors,
       this.order,
       { claimDue, decided } as never,
       { start: (owned: unknown[]) => ((this.runs.size += owned.length), this.started()) } as never,
@@ -100,14 +100,14 @@ describe('a tick', () => {
       bench = new Bench([MINUTELY], at('10:00:00'));
       bench.answer = () => verdict;
       await bench.tick(at('10:01:00'));
-      expect(bench.timelines.get('job')!.dueAt).toBe(at('10:02:00'));
+      expect(bench.cursors.get('job')!.dueAt).toBe(at('10:02:00'));
     }
   });
 
   it('tries again at once what the database calls early', async () => {
     bench.answer = () => 'early';
     expect(await bench.tick(at('10:01:00'))).toBe(1);
-    expect(bench.timelines.get('job')!.dueAt).toBe(at('10:01:00'));
+    expect(bench.cursors.get('job')!.dueAt).toBe(at('10:01:00'));
   });
 
   it('lets what waits for the same places go first, before anything of it is claimed', async () => {
@@ -123,17 +123,17 @@ describe('a tick', () => {
   it('trap 21: does not pass over what waits, though a later one is decided', async () => {
     bench.answer = ({ fireTime }) => (fireTime === at('10:01:00') ? 'waiting' : 'skipped');
     expect(await bench.tick(at('10:02:00'))).toBe(250);
-    expect(bench.timelines.get('job')!.dueAt).toBe(at('10:01:00'));
+    expect(bench.cursors.get('job')!.dueAt).toBe(at('10:01:00'));
     bench.answer = () => 'taken';
     await bench.tick(at('10:02:00'));
-    expect(bench.timelines.get('job')!.dueAt).toBe(at('10:03:00'));
+    expect(bench.cursors.get('job')!.dueAt).toBe(at('10:03:00'));
   });
 
   it('leaves to others what does not fit, and forgets nothing of it', async () => {
     bench = new Bench([aJob('a', '* * * * *'), aJob('b', '* * * * *'), aJob('c', '* * * * *')], at('10:00:00'), 2);
     expect(await bench.tick(at('10:01:00'))).toBe(250);
     expect(bench.asked.flat()).toHaveLength(2);
-    expect(bench.timelines.due(at('10:01:00')).live).toHaveLength(1);
+    expect(bench.cursors.due(at('10:01:00')).live).toHaveLength(1);
   });
 
   it('goes on with what it has no room for as places get free, and sorts it anew only now and then', async () => {
@@ -173,7 +173,7 @@ describe('a tick', () => {
     expect(await bench.tick(at('10:01:00'))).toBe(250);
     expect(await bench.tick(at('10:01:59.900'))).toBe(250);
     expect(bench.asked).toEqual([]);
-    expect(bench.timelines.get('job')!.dueAt).toBe(at('10:01:00'));
+    expect(bench.cursors.get('job')!.dueAt).toBe(at('10:01:00'));
   });
 
   it('goes on in batches while there is room', async () => {
@@ -185,7 +185,7 @@ describe('a tick', () => {
 
   it('G14: a job with many late occurrences does not push the others out', async () => {
     bench = new Bench([aJob('late', '* * * * * *', { lateAfterMs: 600_000 })], at('10:00:00'), 20);
-    bench.timelines.set(new JobTimeline(aJob('other', '* * * * *'), at('10:00:00')));
+    bench.cursors.set(new JobCursor(aJob('other', '* * * * *'), at('10:00:00')));
     bench.answer = ({ job }) => (job.name === 'late' ? 'waiting' : 'claimed');
     await bench.tick(at('10:01:00'));
     expect(bench.asked[0]).toContain('other 10:01:00');
@@ -193,7 +193,7 @@ describe('a tick', () => {
 
   it('G14: a job that cannot start gives the last place to another', async () => {
     bench = new Bench([aJob('stuck', '* * * * *')], at('09:59:00'), 1);
-    bench.timelines.set(new JobTimeline(aJob('other', '* * * * *'), at('10:00:00')));
+    bench.cursors.set(new JobCursor(aJob('other', '* * * * *'), at('10:00:00')));
     bench.answer = ({ job }) => (job.name === 'stuck' ? 'waiting' : 'claimed');
     await bench.tick(at('10:01:00'));
     expect(bench.asked).toEqual([['stuck 10:00:00'], ['other 10:01:00']]);
@@ -220,7 +220,7 @@ describe('a tick', () => {
 
   it('leaves what is missed to the catch-up, and starts what is live', async () => {
     bench = new Bench([MINUTELY], at('09:00:00'));
-    bench.timelines.set(new JobTimeline(aJob('live', '* * * * *'), at('10:00:00')));
+    bench.cursors.set(new JobCursor(aJob('live', '* * * * *'), at('10:00:00')));
     expect(await bench.tick(at('10:01:00'))).toBe(250);
     expect(bench.asked).toEqual([['live 10:01:00']]);
     expect(bench.caughtUp).toBe(1);
@@ -278,7 +278,7 @@ describe('a tick', () => {
 
   it('trap 19: a live fire is on time while missed occurrences of another job are decided', async () => {
     bench = new Bench([MINUTELY], at('09:00:00'));
-    bench.timelines.set(new JobTimeline(aJob('live', '* * * * *'), at('10:00:00')));
+    bench.cursors.set(new JobCursor(aJob('live', '* * * * *'), at('10:00:00')));
     expect(await bench.tick(at('10:00:59.900'))).toBe(100);
   });
 
@@ -288,25 +288,25 @@ describe('a tick', () => {
     expect(await bench.tick(at('10:01:00'))).toBe(1);
   });
 
-  it('a timeline that was replaced while its occurrence was claimed does not move the new one over anything', async () => {
+  it('a cursor that was replaced while its occurrence was claimed does not move the new one over anything', async () => {
     const edited = aJob('job', '30 * * * * *');
     bench.answer = () => {
-      bench.timelines.set(new JobTimeline(edited, at('10:00:00')));
+      bench.cursors.set(new JobCursor(edited, at('10:00:00')));
       return 'claimed';
     };
     await bench.tick(at('10:01:00'));
-    expect(bench.timelines.get('job')!.dueAt).toBe(at('10:00:30'));
+    expect(bench.cursors.get('job')!.dueAt).toBe(at('10:00:30'));
   });
 
   it('claims nothing more of a job that was taken out meanwhile', async () => {
     bench = new Bench([aJob('a', '* * * * *'), aJob('b', '* * * * *')], at('10:00:00'), 1);
     bench.answer = ({ job }) => {
-      bench.timelines.delete(job.name === 'a' ? 'b' : 'a');
+      bench.cursors.delete(job.name === 'a' ? 'b' : 'a');
       return 'taken';
     };
     await bench.tick(at('10:01:00'));
     expect(bench.asked).toHaveLength(1);
-    expect(['a', 'b'].filter((name) => bench.timelines.get(name))).toHaveLength(1);
+    expect(['a', 'b'].filter((name) => bench.cursors.get(name))).toHaveLength(1);
   });
 });
 
@@ -398,7 +398,7 @@ describe('what is another instance’s to try', () => {
     for (const name of others.slice(1)) bench.decided.add(`${name} 10:01:00`);
     await bench.tick(at('10:01:00') + 20);
     expect(names(bench.asked)).toEqual([...mine, others[0]!].sort());
-    expect(bench.timelines.nextDueAt).toBe(at('10:02:00'));
+    expect(bench.cursors.nextDueAt).toBe(at('10:02:00'));
   });
 
   it('is looked at again, once a claim of it was lost: whoever won that is at the rest', async () => {
@@ -413,7 +413,7 @@ describe('what is another instance’s to try', () => {
     await bench.tick(at('10:01:00') + 20);
     expect(bench.asked.map(({ length }) => length)).toEqual([mine.length, 2]);
     expect(bench.looked.map(({ length }) => length)).toEqual([others.length, others.length - 2]);
-    expect(bench.timelines.nextDueAt).toBe(at('10:02:00'));
+    expect(bench.cursors.nextDueAt).toBe(at('10:02:00'));
   });
 
   it('is looked at in one look, also what is left to others for longer', async () => {
@@ -449,8 +449,8 @@ describe('what is another instance’s to try', () => {
     bench = new Bench(jobs, at('10:00:00'), mine.length);
     bench.order.hear(['A', 'B']);
     const waits = mine[0]!;
-    bench.timelines.set(
-      new JobTimeline(
+    bench.cursors.set(
+      new JobCursor(
         aJob(waits, '0,20,40 * * * * *', { overlap: 'allow', concurrencyGroup: { name: 'full', limit: 3 } }),
         at('10:00:00'),
       ),

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/glo
 import { KnownJobs } from '../../lib/jobs/known-jobs.js';
 import type { JobDefinition } from '../../lib/options/job-definition.js';
 import { DatabaseTime } from '../../lib/database/clock.js';
-import { Timelines } from '../../lib/jobs/timelines.js';
+import { JobCursors } from '../../lib/jobs/job-cursors.js';
 import { WaitingRuns } from '../../lib/runs/waiting-runs.service.js';
 import type { WaitingRun } from '../../lib/runs/claim.store.js';
 import { aDue } from '../support/due.js';
@@ -56,7 +56,7 @@ function instance(jobs: JobDefinition[] = [LIVE, OTHER, MANY], { taken = 0, ling
     { claimWaiting } as never,
     { start: () => {} } as never,
     runs as never,
-    new Timelines(),
+    new JobCursors(),
     time,
   );
 }

@@ -1,15 +1,15 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
-import { JobTimeline } from '../../lib/jobs/job-timeline.js';
-import { Timelines } from '../../lib/jobs/timelines.js';
+import { JobCursor } from '../../lib/jobs/job-cursor.js';
+import { JobCursors } from '../../lib/jobs/job-cursors.js';
 import { WatermarkService } from '../../lib/jobs/watermark.service.js';
 import type { JobScheduleStore, Watermark } from '../../lib/jobs/job-schedule.store.js';
 import { aJob } from '../support/job.js';
 
 const at = (time: string) => Date.parse(`2026-03-10T${time}Z`);
-const aTimeline = (name: string, decided = '10:00:00') => new JobTimeline(aJob(name, '* * * * *'), at(decided));
+const aTimeline = (name: string, decided = '10:00:00') => new JobCursor(aJob(name, '* * * * *'), at(decided));
 
-let timelines: Timelines;
+let cursors: JobCursors;
 let watermarks: WatermarkService;
 let written: string[][];
 let whileWriting: () => void;
@@ -17,21 +17,21 @@ let whileWriting: () => void;
 beforeEach(() => {
   written = [];
   whileWriting = () => {};
-  timelines = new Timelines();
+  cursors = new JobCursors();
   const remember = async (moved: readonly Watermark[]) => {
     written.push(
       moved.map(({ job, decidedUntil }) => `${job.name} ${new Date(decidedUntil).toISOString().slice(11, 19)}`),
     );
     whileWriting();
   };
-  watermarks = new WatermarkService(timelines, { remember } as unknown as JobScheduleStore, new SchedulerEvents());
+  watermarks = new WatermarkService(cursors, { remember } as unknown as JobScheduleStore, new SchedulerEvents());
 });
 
 describe('watermarks', () => {
   it('are written of the jobs that moved, once, and not at all when none has', async () => {
     const [moving, still] = [aTimeline('moving'), aTimeline('still')];
-    timelines.set(moving);
-    timelines.set(still);
+    cursors.set(moving);
+    cursors.set(still);
     await watermarks.remember();
     moving.decideUntil(at('10:01:00'));
     moving.decideUntil(at('10:02:00'));
@@ -41,10 +41,10 @@ describe('watermarks', () => {
   });
 
   it('are written again when the job moved on while they were written', async () => {
-    const timeline = aTimeline('job');
-    timelines.set(timeline);
-    timeline.decideUntil(at('10:01:00'));
-    whileWriting = () => timeline.decideUntil(at('10:02:00'));
+    const cursor = aTimeline('job');
+    cursors.set(cursor);
+    cursor.decideUntil(at('10:01:00'));
+    whileWriting = () => cursor.decideUntil(at('10:02:00'));
     await watermarks.remember();
     whileWriting = () => {};
     await watermarks.remember();
@@ -53,9 +53,9 @@ describe('watermarks', () => {
   });
 
   it('are written later when the database did not take them', async () => {
-    const timeline = aTimeline('job');
-    timelines.set(timeline);
-    timeline.decideUntil(at('10:01:00'));
+    const cursor = aTimeline('job');
+    cursors.set(cursor);
+    cursor.decideUntil(at('10:01:00'));
     whileWriting = () => {
       throw new Error('gone');
     };
@@ -65,12 +65,12 @@ describe('watermarks', () => {
     expect(written).toEqual([['job 10:01:00'], ['job 10:01:00']]);
   });
 
-  it('are those of the timeline a job has now, not of the one it had', async () => {
+  it('are those of the cursor a job has now, not of the one it had', async () => {
     const [old, renewed] = [aTimeline('job'), aTimeline('job', '09:00:00')];
-    timelines.set(old);
+    cursors.set(old);
     old.decideUntil(at('10:01:00'));
     whileWriting = () => {
-      timelines.set(renewed);
+      cursors.set(renewed);
       old.decideUntil(at('10:02:00'));
       renewed.decideUntil(at('09:30:00'));
     };
@@ -81,11 +81,11 @@ describe('watermarks', () => {
   });
 
   it('are not written of a job that was taken out', async () => {
-    const timeline = aTimeline('job');
-    timelines.set(timeline);
-    timeline.decideUntil(at('10:01:00'));
-    timelines.delete('job');
-    timeline.decideUntil(at('10:02:00'));
+    const cursor = aTimeline('job');
+    cursors.set(cursor);
+    cursor.decideUntil(at('10:01:00'));
+    cursors.delete('job');
+    cursor.decideUntil(at('10:02:00'));
     await watermarks.remember();
     expect(written).toEqual([]);
   });

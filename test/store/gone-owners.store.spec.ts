@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
 import type { GoneRun } from '../../lib/runs/fast-failover.js';
-import { announceLifeline, holdLifeline } from '../../lib/runs/heartbeat/lifeline.js';
+import { announceLifeline, holdLifeline } from '../../lib/runs/heartbeat/liveness-lock.js';
 import { GoneOwnersStore } from '../../lib/runs/gone-owners.store.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 
@@ -98,7 +98,7 @@ describe('a look at the others', () => {
     await session.query('rollback');
   });
 
-  it('finds nobody gone while the lifeline is held, and the run of whoever has let go', async () => {
+  it('finds nobody gone while the liveness lock is held, and the run of whoever has let go', async () => {
     const lifeline = await connect();
     expect(await store.look('B')).toEqual({ run: true, gone: [] });
     await disconnect(lifeline);
@@ -153,13 +153,13 @@ describe('a take-over', () => {
       { jobName: 'job', fireTime: secondsAgo(10), attempt: 1, instanceId: 'A' },
     ]);
     expect(await stores.reaper.reap([JOB], 10)).toMatchObject([
-      { status: 'orphaned', attempt: 1, claimedBy: 'A', reason: 'the lifeline of A was gone' },
+      { status: 'orphaned', attempt: 1, claimedBy: 'A', reason: 'the liveness lock of A was gone' },
     ]);
     const [after] = await stores.test.query('select error from job_runs');
     expect(after).toMatchObject({
       error: {
         name: 'LeaseExpired',
-        message: 'The lifeline of A was gone: its process died, stood still, or lost the database.',
+        message: 'The liveness lock of A was gone: its process died, stood still, or lost the database.',
       },
     });
   });
@@ -243,7 +243,7 @@ describe('what an instance gives up itself', () => {
 
   it('has no lease any more, and says why', async () => {
     expect(await store.giveUp([key], 'A')).toEqual([{ ...key, instanceId: 'A' }]);
-    expect(await stores.reaper.reap([JOB], 10)).toMatchObject([{ reason: 'the lifeline of A was gone' }]);
+    expect(await stores.reaper.reap([JOB], 10)).toMatchObject([{ reason: 'the liveness lock of A was gone' }]);
   });
 
   it('does not count as an attempt: the database was away, and the run is as good as before', async () => {

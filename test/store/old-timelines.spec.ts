@@ -26,7 +26,7 @@ const claim = async ({ schedule: { expression: cron } }: JobDefinition, seconds:
     .verdict;
 
 /** An instance that was frozen goes on where it was, before it has seen what changed meanwhile. */
-describe('an old timeline', () => {
+describe('an old cursor', () => {
   it('claims nothing of the time in which another schedule held, although its own is back', async () => {
     await starts('old', [OLD]);
     await stores.instances.leave('old');

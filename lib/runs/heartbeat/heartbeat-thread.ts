@@ -153,7 +153,7 @@ async function end({ worker, port, ended }: Running): Promise<void> {
 /** @throws HeartbeatThreadError in a bundle of CommonJS, which does not know where it is */
 function besideThis(): URL {
   try {
-    return new URL('./heartbeat.thread.js', import.meta.url);
+    return new URL('./heartbeat-worker.js', import.meta.url);
   } catch (thrown) {
     throw new HeartbeatThreadError(null, thrown);
   }

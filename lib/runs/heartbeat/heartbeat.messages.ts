@@ -21,7 +21,7 @@ export interface HeartbeatSetup {
   readonly schema: string;
   readonly port: MessagePort;
   readonly watch: MainLoopSetup;
-  /** See `LifelineProof`; none without `fastFailover`. */
+  /** See `LivenessProof`; none without `fastFailover`. */
   readonly lifeline?: SharedArrayBuffer | null;
   /**
    * It takes the place of a thread that has ended: nobody waits for its connection, and something may have been said

@@ -16,7 +16,7 @@ import { SchedulerDatabase } from '../../database/scheduler-database.js';
 import { HeartbeatThread } from './heartbeat-thread.js';
 import type { AttemptToForget, FromThread, WatchedRun } from './heartbeat.messages.js';
 import { InFlightRuns, type InFlightRun } from '../in-flight-runs.js';
-import { LostClaims } from '../lost-claims.js';
+import { UnconfirmedClaims } from '../unconfirmed-claims.js';
 import { Pulse } from './main-loop-watch.js';
 import { TimeLimits } from '../time-limits.js';
 import { WakeUps } from './wake-ups.js';
@@ -48,7 +48,7 @@ export class HeartbeatService {
     private readonly database: SchedulerDatabase,
     private readonly runs: InFlightRuns,
     private readonly limits: TimeLimits,
-    private readonly lostClaims: LostClaims,
+    private readonly unconfirmedClaims: UnconfirmedClaims,
     private readonly events: SchedulerEvents,
     private readonly wakeUps: WakeUps,
   ) {
@@ -93,7 +93,7 @@ export class HeartbeatService {
     });
     this.pulse.start(this.options.blockedAfterMs);
     this.deadlines.start();
-    this.lostClaims.start();
+    this.unconfirmedClaims.start();
   }
 
   /** Renews the runs' leases until they are forgotten or lost. The thread knows of them before their handlers begin. */
@@ -114,7 +114,7 @@ export class HeartbeatService {
   /** Ends the thread. Nothing renews a lease any more, so it comes last. */
   async stop(): Promise<void> {
     this.pulse.stop();
-    await this.lostClaims.stop();
+    await this.unconfirmedClaims.stop();
     await this.deadlines.stop();
     await this.thread.stop();
   }

@@ -14,7 +14,7 @@ import {
   type Renewal,
   type WatchedRun,
 } from './heartbeat.messages.js';
-import type { WakeUpEar } from './wake-up-ear.js';
+import type { NotificationListener } from './notification-listener.js';
 
 /**
  * Writes since when the event loop of an instance stands still, or that it moves again.
@@ -82,7 +82,7 @@ export class LeaseKeeper {
     private readonly config: ClientOptions,
     private readonly tables: Tables,
     private readonly tell: (message: FromThread) => void,
-    private readonly ear: WakeUpEar | null = null,
+    private readonly ear: NotificationListener | null = null,
     private readonly failures = new Failures(tell),
   ) {
     this.loop.start(LONGEST_TIMER_MS);

@@ -25,7 +25,7 @@ const unreachable = 'postgres://app:secret@127.0.0.1:1/app';
 const STORIES = {
   closed: { work: (app) => firstValueFrom(app.get(SchedulerEvents).of('run.completed')) },
   idle: { jobs: false },
-  'started again and again': { starts: 60 },
+  'started again and again': { starts: 40 },
   'bad job': { before: () => decorate('0 25 * * *', { name: 'bad' }) },
   'missing tables': { options: { migrate: false, schema: 'nowhere' } },
   unreachable: { options: { connection: unreachable } },

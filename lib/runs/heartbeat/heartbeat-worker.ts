@@ -5,22 +5,27 @@ import { formatDuration } from '../../options/duration.js';
 import { describeError } from '../../errors/stored-error.js';
 import { monotonicNow } from '../../database/clock.js';
 import { Tables } from '../../database/tables.js';
-import { LifelineProof } from '../lifeline-proof.js';
+import { LivenessProof } from '../liveness-proof.js';
 import { Failures } from './heartbeat.messages.js';
 import type { AttemptToForget, FromThread, HeartbeatSetup, ToThread, WatchedRun } from './heartbeat.messages.js';
 import { LeaseKeeper } from './lease-keeper.js';
-import { Lifeline } from './lifeline.js';
+import { LivenessLock } from './liveness-lock.js';
 import { MainLoopWatch } from './main-loop-watch.js';
-import { WakeUpEar } from './wake-up-ear.js';
+import { NotificationListener } from './notification-listener.js';
 
 /** The heartbeat's thread: a handler that blocks the main thread can't keep this one from renewing its lease. */
 const { client, schema, port, watch, replaces, lifeline: proof } = workerData as HeartbeatSetup;
 const tell = (message: FromThread) => port.postMessage(message);
 const tables = new Tables(schema);
-const ear = new WakeUpEar(tables.wakeUps, watch.instanceId, (wakeUps) => tell({ type: 'woken', wakeUps }), replaces);
+const ear = new NotificationListener(
+  tables.wakeUps,
+  watch.instanceId,
+  (wakeUps) => tell({ type: 'woken', wakeUps }),
+  replaces,
+);
 const failures = new Failures(tell);
 const keeper = new LeaseKeeper(client, tables, tell, ear, failures);
-const lifeline = proof && new Lifeline(client, tables, watch.instanceId, LifelineProof.on(proof), tell, failures);
+const lifeline = proof && new LivenessLock(client, tables, watch.instanceId, LivenessProof.on(proof), tell, failures);
 const mainLoop = new MainLoopWatch(watch.pulse, watch.blockedAfterMs, { blocked, unblocked });
 mainLoop.start();
 if (replaces) {

@@ -16,7 +16,7 @@ const LEAST_APART_MS = 200;
  * Hears what other instances have to say, on a connection that is there anyway. Nothing depends on it: what is not
  * heard is found at the next poll.
  */
-export class WakeUpEar {
+export class NotificationListener {
   private connection: Client | null = null;
   private readonly heard = new Set<WakeUp>();
   private timer: NodeJS.Timeout | null = null;

@@ -9,7 +9,7 @@ import { sessionOf } from '../../database/pg-session.js';
 import type { Tables } from '../../database/tables.js';
 import { LONGEST_TIMER_MS } from '../../options/duration.js';
 import { PROVE_EVERY_MS } from '../fast-failover.js';
-import type { LifelineProof } from '../lifeline-proof.js';
+import type { LivenessProof } from '../liveness-proof.js';
 import type { AttemptToForget, Failures, FromThread } from './heartbeat.messages.js';
 
 const RANDOM_BITS = 21;
@@ -78,7 +78,7 @@ const FIRST_PROOF_AFTER_MS = 100;
  * while a run is in flight the thread proves that it still does. It does nothing else, so that nothing holds a proof
  * up; see `GRACE_MS` for what follows from it.
  */
-export class Lifeline {
+export class LivenessLock {
   private readonly inFlight = new Set<string>();
   private client: Client | null = null;
   private key: string | null = null;
@@ -101,7 +101,7 @@ export class Lifeline {
     private readonly config: ClientOptions,
     private readonly tables: Tables,
     private readonly instanceId: string,
-    private readonly proof: LifelineProof,
+    private readonly proof: LivenessProof,
     private readonly tell: (message: FromThread) => void,
     private readonly failures: Failures,
   ) {

@@ -12,7 +12,7 @@ const LEAST_ALIVE_MS = 2_000;
 
 /** What this instance says about itself: that it is there, and what its code declares. */
 @Injectable()
-export class OwnPresence {
+export class InstanceRegistration {
   /** Monotonic time. */
   private takesOverFrom = 0;
 

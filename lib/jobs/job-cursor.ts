@@ -14,12 +14,12 @@ const SHORTEST_GAP_MS = 1_000;
  * last decided one, never from "now": a timer that wakes early finds nothing due and loses nothing. Each fire time is
  * computed once, and not before somebody asks for it: what is claimed has started by then.
  */
-export class JobTimeline {
+export class JobCursor {
   /** Undecided, oldest first, as far as they were needed; null past the last. */
   private fireTimes: (number | null)[] = [];
   /** Of the first; undefined until somebody asks. */
   private startsAt: number | null | undefined;
-  private tellMoved: ((timeline: JobTimeline) => void) | null = null;
+  private tellMoved: ((cursor: JobCursor) => void) | null = null;
 
   /** @param decided every due occurrence up to here has a row, milliseconds */
   constructor(
@@ -80,8 +80,8 @@ export class JobTimeline {
     this.tellMoved?.(this);
   }
 
-  /** Whoever keeps the timeline in its place is told of every move. */
-  whenMoved(tell: (timeline: JobTimeline) => void): void {
+  /** Whoever keeps the cursor in its place is told of every move. */
+  whenMoved(tell: (cursor: JobCursor) => void): void {
     this.tellMoved = tell;
   }
 
@@ -103,7 +103,7 @@ export class JobTimeline {
     while (this.fireTimes.length <= index) {
       const last = this.fireTimes.at(-1) ?? (this.fireTimes.length === 0 ? this.decided : null);
       if (last === null) return null;
-      // Not pushed: room for sixteen more, which hardly a job ever needs, is what most of a timeline would take.
+      // Not pushed: room for sixteen more, which hardly a job ever needs, is what most of a cursor would take.
       this.fireTimes = this.fireTimes.concat(this.nextAfter(last));
     }
     return this.fireTimes[index] ?? null;

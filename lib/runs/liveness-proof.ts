@@ -16,7 +16,7 @@ const FOR_EVER = BigInt(Number.MAX_SAFE_INTEGER);
  * Until when this process may take itself for alive in the eyes of others: written by the heartbeat's thread, in shared
  * memory, and read by the main thread, also after it was blocked. Without `fastFailover` it is proved for ever.
  */
-export class LifelineProof {
+export class LivenessProof {
   private readonly values: BigInt64Array;
 
   /** @param memory that of the proof on another thread */
@@ -28,8 +28,8 @@ export class LifelineProof {
     if (isNew) Atomics.store(this.values, UNTIL, FOR_EVER);
   }
 
-  static on(memory: SharedArrayBuffer): LifelineProof {
-    return new LifelineProof(memory, false);
+  static on(memory: SharedArrayBuffer): LivenessProof {
+    return new LivenessProof(memory, false);
   }
 
   /** From now on it has to be proved. */
@@ -38,7 +38,7 @@ export class LifelineProof {
     Atomics.store(this.values, STANDING, CUT_OFF);
   }
 
-  /** False while the others may see that the lifeline is gone: what is claimed now would soon be taken over. */
+  /** False while the others may see that the liveness lock is gone: what is claimed now would soon be taken over. */
   get mayClaim(): boolean {
     return Atomics.load(this.values, STANDING) !== CUT_OFF;
   }

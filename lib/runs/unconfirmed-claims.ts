@@ -23,7 +23,7 @@ export interface PossibleClaim extends UnheardClaim {
  * attempt.
  */
 @Injectable()
-export class LostClaims extends Duty {
+export class UnconfirmedClaims extends Duty {
   private readonly possible = new Map<string, PossibleClaim & { readonly until: number }>();
   private readonly refused: RefusedData;
 

@@ -3,7 +3,7 @@ import type { SchedulerFact } from '../../lib/observe/scheduler-event.js';
 import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
 import { ClaimService } from '../../lib/runs/claim.service.js';
 import { InFlightRun, InFlightRuns } from '../../lib/runs/in-flight-runs.js';
-import { LostClaims } from '../../lib/runs/lost-claims.js';
+import { UnconfirmedClaims } from '../../lib/runs/unconfirmed-claims.js';
 import { DatabaseTime } from '../../lib/database/clock.js';
 import { aJob } from '../support/job.js';
 import { latch } from '../support/latch.js';
@@ -14,7 +14,7 @@ const FIRE_TIME = secondsAgo(5);
 
 let stores: Stores;
 let runs: InFlightRuns;
-let lost: LostClaims;
+let lost: UnconfirmedClaims;
 let told: SchedulerFact[];
 beforeAll(async () => {
   stores = await openStores();
@@ -26,7 +26,7 @@ beforeEach(async () => {
   told = [];
   events.subscribe((event) => told.push(event));
   runs = new InFlightRuns(events);
-  lost = new LostClaims(stores.runs, runs, events, 'me');
+  lost = new UnconfirmedClaims(stores.runs, runs, events, 'me');
 });
 
 const given = (attempt: number, by: string, cancel: string | null = null, number = 7) =>
