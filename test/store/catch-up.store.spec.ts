@@ -3,7 +3,7 @@ import { planCatchUp, type CatchUpPlan } from '../../lib/catch-up/catch-up.js';
 import type { JobDefinition } from '../../lib/options/job-definition.js';
 import { CatchUpService } from '../../lib/catch-up/catch-up.service.js';
 import { DatabaseTime, monotonicNow } from '../../lib/database/clock.js';
-import { JobTimeline } from '../../lib/jobs/job-timeline.js';
+import { JobCursor } from '../../lib/jobs/job-cursor.js';
 import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
 import { CatchUpStore } from '../../lib/catch-up/catch-up.store.js';
 import { ComingBetween } from '../support/coming-between.js';
@@ -72,7 +72,7 @@ describe('catch-up of a job whose holds can’t be read', () => {
       const events = new SchedulerEvents();
       const told: string[] = [];
       events.subscribe((event) => void told.push(`${event.type} ${'jobName' in event ? event.jobName : ''}`));
-      const missed = jobs.map((job) => new JobTimeline(job, fires(6).getTime()));
+      const missed = jobs.map((job) => new JobCursor(job, fires(6).getTime()));
       const time = new DatabaseTime();
       time.observe(Date.now(), monotonicNow());
       const catchUps = new CatchUpService(

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 /** A line of test/cases/policy-cases.jsonl, as far as we read it. */
 export interface PolicyCase {
   readonly id: string;
-  readonly kind: 'decide' | 'decide-interval' | 'most-recent' | 'missed-list' | 'overlap-buffer' | 'cursor';
+  readonly kind: 'decide' | 'decide-interval' | 'most-recent' | 'missed-list' | 'overlap-buffer' | 'timeline';
   readonly schedule: { readonly expr: string; readonly tz: string };
   readonly policy: {
     readonly overlap?: string;
