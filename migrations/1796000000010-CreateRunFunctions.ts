@@ -179,7 +179,6 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
       replacing text[];
       queueing text[];
       groups text[];
-      locked_at timestamptz;
       queued jsonb := '{}';
       in_groups jsonb := '{}';
       -- Runs that give way to a newer one, and jobs of which somebody holds such a run.
@@ -196,7 +195,6 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
       into   locks, first_at, last_at, replacing, queueing, groups
       from   jsonb_to_recordset(candidates) as given ("jobName" text, "fireTime" timestamptz, overlap text, "group" text);
       perform job_lock_all_1(locks);
-      locked_at := clock_timestamp();
 
       if queueing is not null then
         select coalesce(jsonb_object_agg(job_name, waiting), '{}')
@@ -419,7 +417,8 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
           where  given.overlap = 'replace'
           and    run.fire_time between first_at and last_at
           and    run.status in ('running', 'queued')
-          and    run.created_at >= locked_at
+          -- Written by this transaction; instants would tell that only while the server's clock is not set back.
+          and    run.xmin = pg_current_xact_id()::xid
           group  by run.job_name
         ),
         replaced as (

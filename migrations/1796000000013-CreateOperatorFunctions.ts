@@ -1,7 +1,4 @@
-import { migration } from './frozen.js';
-
-/** What every function of a verb is made with. None waits longer than this for a lock that somebody holds. */
-const VERB = `language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set lock_timeout = '2s'`;
+import { migration, VERB } from './frozen.js';
 
 /**
  * Creates the operators' verbs, each one function that judges, changes, records and wakes up. It answers with a

@@ -1,4 +1,4 @@
-import { migration } from './frozen.js';
+import { migration, VERB } from './frozen.js';
 
 /**
  * Creates what changes the schedules that all replicas follow, and what decides about missed occurrences. Fire times
@@ -306,7 +306,7 @@ export const createScheduleFunctions = migration('CreateScheduleFunctions1796000
     `create or replace function @schema.job_schedule_override_1(
       its_job text, its_seen text, planned jsonb, its_cron text, its_time_zone text, its_actor text, its_reason text, its_details jsonb)
     returns boolean
-    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
+    ${VERB} as $$
     declare
       its_revision bigint := job_schedule_revision_1();
     begin
@@ -332,7 +332,7 @@ export const createScheduleFunctions = migration('CreateScheduleFunctions1796000
     // From now on declarations count again. cleared is false where there was no override, null where there is no such
     // job to operate.
     `create or replace function @schema.job_schedule_clear_override_1(its_job text, its_actor text, its_reason text) returns boolean
-    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
+    ${VERB} as $$
     declare
       its_revision bigint := job_schedule_revision_1();
       was_overridden boolean;
@@ -366,10 +366,11 @@ export const createScheduleFunctions = migration('CreateScheduleFunctions1796000
     `create or replace function @schema.job_schedule_add_1(
       its_job text, its_cron text, its_time_zone text, its_calendar text, its_owner text, its_policies jsonb,
       its_handler text, its_options jsonb, its_data jsonb) returns boolean
-    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
+    ${VERB} as $$
     declare
       its_revision bigint := job_schedule_revision_1();
     begin
+      perform job_lock_all_1(array[its_job]);
       perform
       from   job_schedule there
       where  there.name = its_job
@@ -409,7 +410,7 @@ export const createScheduleFunctions = migration('CreateScheduleFunctions1796000
     `create or replace function @schema.job_schedule_update_1(
       its_job text, its_cron text, its_time_zone text, its_calendar text, its_owner text, its_policies jsonb,
       its_handler text, its_options jsonb, its_data jsonb, its_seen text, planned jsonb) returns boolean
-    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
+    ${VERB} as $$
     declare
       its_revision bigint := job_schedule_revision_1();
     begin
@@ -437,7 +438,7 @@ export const createScheduleFunctions = migration('CreateScheduleFunctions1796000
     // Takes out a job that was made at run time, with its waiting runs and its backfills. False: it is not as it was
     // read.
     `create or replace function @schema.job_schedule_remove_1(its_job text, its_seen text) returns boolean
-    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
+    ${VERB} as $$
     declare
       its_revision bigint := job_schedule_revision_1();
     begin

@@ -1,4 +1,4 @@
-import { migration } from './frozen.js';
+import { migration, VERB } from './frozen.js';
 
 /** Creates what begins, feeds and cancels backfills. */
 export const createBackfillFunctions = migration('CreateBackfillFunctions1796000000015', {
@@ -155,7 +155,7 @@ export const createBackfillFunctions = migration('CreateBackfillFunctions1796000
     // a claim under way has either started a run or finds it cancelled. No row: it is not active.
     `create or replace function @schema.backfill_cancel_1(its_id uuid, its_job text, its_actor text, its_reason text, said text)
     returns table (cancelled_runs integer, put_back integer)
-    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
+    ${VERB} as $$
     begin
       perform job_lock_all_1(array[its_job]);
       update job_backfills backfill

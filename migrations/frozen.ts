@@ -60,3 +60,6 @@ function inSchema(text: string, schema: string): string {
   const literal = `E'${schema.replaceAll('\\', '\\\\').replaceAll("'", "''")}'`;
   return text.replaceAll('@schema_text', () => literal).replaceAll('@schema', () => quoteIdentifier(schema));
 }
+
+/** What every function of a verb is made with. None waits longer than this for a lock that somebody holds. */
+export const VERB = `language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set lock_timeout = '2s'`;

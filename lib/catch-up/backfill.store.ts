@@ -1,4 +1,5 @@
 import { type Query, queryOn } from '../database/query.js';
+import { unlessBusy } from '../database/until-it-holds.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
 import { standingsElsewhere } from '../jobs/stored-job.js';
 import type { RunStatus } from '../options/run.js';
@@ -144,13 +145,15 @@ export class BackfillCancelStore {
     reason: string | null,
   ): Promise<CancelledBackfill | null> {
     const said = `backfill cancelled${by ? ` by ${by}` : ''}${reason ? `: ${reason}` : ''}`;
-    const [ended] = await this.database.call<{ cancelled_runs: number; put_back: number }>('backfill_cancel_1', [
-      id,
-      jobName,
-      by,
-      reason,
-      said,
-    ]);
+    const [ended] = await unlessBusy('cancel a backfill of', `job "${jobName}"`, () =>
+      this.database.call<{ cancelled_runs: number; put_back: number }>('backfill_cancel_1', [
+        id,
+        jobName,
+        by,
+        reason,
+        said,
+      ]),
+    );
     return ended ? { jobName, cancelled: ended.cancelled_runs, putBack: ended.put_back } : null;
   }
 }

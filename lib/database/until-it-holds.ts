@@ -1,4 +1,5 @@
-import { ChangedMeanwhileError } from '../errors/operator.errors.js';
+import { ChangedMeanwhileError, OperationBusyError } from '../errors/operator.errors.js';
+import { isImpatience } from './sql-state.js';
 
 /** What was read did not hold any more when it was to be written: nothing was. */
 export const STALE = Symbol('stale');
@@ -20,4 +21,18 @@ export async function untilItHolds<Result>(
     if (result !== STALE) return result;
   }
   throw new ChangedMeanwhileError(what);
+}
+
+/**
+ * Calls the function of an operator's verb, which does not wait for long.
+ * @param asked `cancel`, `pause`, …
+ * @param what `job "export"`
+ * @throws OperationBusyError when another transaction holds for long what it would change
+ */
+export async function unlessBusy<Result>(asked: string, what: string, call: () => Promise<Result>): Promise<Result> {
+  try {
+    return await call();
+  } catch (error) {
+    throw isImpatience(error) ? new OperationBusyError(asked, what) : error;
+  }
 }

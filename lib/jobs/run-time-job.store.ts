@@ -1,7 +1,7 @@
 import type { JobDefinition } from '../options/job-definition.js';
 import type { FunctionValue } from '../database/call-function.js';
 import { queryOn, type Query } from '../database/query.js';
-import { STALE, untilItHolds } from '../database/until-it-holds.js';
+import { STALE, unlessBusy, untilItHolds } from '../database/until-it-holds.js';
 import type { PartitionStore } from '../database/partition.store.js';
 import { readJob, type JobAsRead } from './stored-job.js';
 import { planReplacements, rowsOf } from './replaced-schedules.js';
@@ -33,9 +33,8 @@ export class RunTimeJobStore {
   add(toStore: RunTimeJobToStore): Promise<StoredJob | null> {
     const { name } = toStore.job;
     return untilItHolds(`Job "${name}"`, async () => {
-      const [added] = await this.database.call<{ job_schedule_add_1: boolean }>(
-        'job_schedule_add_1',
-        valuesOf(toStore),
+      const [added] = await unlessBusy('add', `job "${name}"`, () =>
+        this.database.call<{ job_schedule_add_1: boolean }>('job_schedule_add_1', valuesOf(toStore)),
       );
       if (added!.job_schedule_add_1) return null;
       const there = await readJob(this.query, this.database.tables, name);
@@ -48,7 +47,7 @@ export class RunTimeJobStore {
    * @returns what is there: the job as it was before, or why nothing was changed
    */
   update(name: string, change: (stored: StoredJob) => RunTimeJobToStore): Promise<Found> {
-    return this.changing(name, async ({ stored, seen, now }) => {
+    return this.changing('change', name, async ({ stored, seen, now }) => {
       const toStore = change(stored);
       const { expression, timeZone, calendar } = toStore.job.schedule;
       const edited = stored.cron !== expression || stored.timeZone !== timeZone || stored.calendar !== calendar;
@@ -71,7 +70,7 @@ export class RunTimeJobStore {
    * or why none was
    */
   remove(name: string): Promise<Found> {
-    return this.changing(name, async ({ seen }) => {
+    return this.changing('remove', name, async ({ seen }) => {
       const [removed] = await this.database.call<{ job_schedule_remove_1: boolean }>('job_schedule_remove_1', [
         name,
         seen,
@@ -81,12 +80,12 @@ export class RunTimeJobStore {
   }
 
   /** @param write false: the job is not as it was read */
-  private changing(name: string, write: (read: JobAsRead) => Promise<boolean>): Promise<Found> {
+  private changing(verb: string, name: string, write: (read: JobAsRead) => Promise<boolean>): Promise<Found> {
     return untilItHolds(`Job "${name}"`, async () => {
       const read = await readJob(this.query, this.database.tables, name);
       if (!read || read.stored.removed) return 'missing';
       if (!read.stored.runTime) return 'declared by code';
-      return (await write(read)) ? read.stored : STALE;
+      return (await unlessBusy(verb, `job "${name}"`, () => write(read))) ? read.stored : STALE;
     });
   }
 }

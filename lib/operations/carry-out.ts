@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { FunctionValue } from '../database/call-function.js';
 import { queryOn } from '../database/query.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
-import { isImpatience } from '../database/sql-state.js';
+import { unlessBusy } from '../database/until-it-holds.js';
 import { RenamedJobError } from '../errors/job.errors.js';
 import { OperationBusyError } from '../errors/operator.errors.js';
 import { unknownJob } from '../jobs/stored-job.js';
@@ -45,11 +45,9 @@ export async function carryOut<Facts = unknown>(
   values: readonly FunctionValue[],
   { verb, jobName, what }: Asked,
 ): Promise<VerbAnswer<Facts>> {
-  const busy = () => new OperationBusyError(verb, what ?? `job "${jobName}"`);
+  const held = what ?? `job "${jobName}"`;
   for (let look = 1; look <= LOOKS; look++) {
-    const [answer] = await database.call<VerbAnswer<Facts>>(name, values).catch((error: unknown) => {
-      throw isImpatience(error) ? busy() : error;
-    });
+    const [answer] = await unlessBusy(verb, held, () => database.call<VerbAnswer<Facts>>(name, values));
     const { verdict, facts } = answer!;
     if (verdict === 'unknown job')
       throw await unknownJob(queryOn(database.coordination), database.tables.jobSchedule, jobName!);
@@ -57,5 +55,5 @@ export async function carryOut<Facts = unknown>(
     if (verdict !== 'busy') return answer!;
     await sleep(BETWEEN_LOOKS_MS);
   }
-  throw busy();
+  throw new OperationBusyError(verb, held);
 }

@@ -4,7 +4,7 @@ import type { PartitionStore } from '../database/partition.store.js';
 import { type Query, queryOn } from '../database/query.js';
 import { AfterRegistration } from '../database/registration.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
-import { STALE, untilItHolds } from '../database/until-it-holds.js';
+import { STALE, unlessBusy, untilItHolds } from '../database/until-it-holds.js';
 import { RenamedJobError, UnknownJobError } from '../errors/job.errors.js';
 import { InvalidOptionsError } from '../errors/scheduler.error.js';
 import { planReplacements, rowsOf } from '../jobs/replaced-schedules.js';
@@ -41,13 +41,15 @@ export class OverrideStore {
       const edited = stored.cron !== expression || stored.timeZone !== timeZone;
       const plans = await planReplacements(this.query, this.database, edited ? [stored] : [], now);
       const details = { cron: expression, timeZone, was: { cron: stored.cron, timeZone: stored.timeZone } };
-      const [written] = await this.partitions.makingSure(
-        () => rowsOf(plans.values()),
-        () =>
-          this.database.call<{ job_schedule_override_1: boolean }>('job_schedule_override_1', [
-            ...[jobName, seen, edited ? JSON.stringify(plans.get(jobName)) : null],
-            ...[expression, timeZone, by, reason, JSON.stringify(details)],
-          ]),
+      const values = [
+        ...[jobName, seen, edited ? JSON.stringify(plans.get(jobName)) : null],
+        ...[expression, timeZone, by, reason, JSON.stringify(details)],
+      ];
+      const [written] = await unlessBusy('override', `job "${jobName}"`, () =>
+        this.partitions.makingSure(
+          () => rowsOf(plans.values()),
+          () => this.database.call<{ job_schedule_override_1: boolean }>('job_schedule_override_1', values),
+        ),
       );
       if (!written!.job_schedule_override_1) return STALE;
     });
@@ -60,9 +62,12 @@ export class OverrideStore {
   clear(jobName: string, { by, reason }: ReadOperator): Promise<boolean> {
     return untilItHolds(`Job "${jobName}"`, async () => {
       await this.read(jobName);
-      const [cleared] = await this.database.call<{ job_schedule_clear_override_1: boolean | null }>(
-        'job_schedule_clear_override_1',
-        [jobName, by, reason],
+      const [cleared] = await unlessBusy('clear the override of', `job "${jobName}"`, () =>
+        this.database.call<{ job_schedule_clear_override_1: boolean | null }>('job_schedule_clear_override_1', [
+          jobName,
+          by,
+          reason,
+        ]),
       );
       return cleared!.job_schedule_clear_override_1 ?? STALE;
     });

@@ -5,6 +5,7 @@ import { FlagStore } from '../../lib/operations/flags.service.js';
 import { CancelStore } from '../../lib/operations/cancels.service.js';
 import { ManualRunStore } from '../../lib/operations/manual-runs.service.js';
 import { PauseStore } from '../../lib/operations/pauses.service.js';
+import { OverrideStore } from '../../lib/operations/overrides.service.js';
 import { SkipStore } from '../../lib/operations/skips.service.js';
 import { PageLettersStore } from '../../lib/operations/dead-pages.service.js';
 import { aDue } from '../support/due.js';
@@ -17,6 +18,7 @@ let stores: Stores;
 let application: pg.Client;
 let verbs: Readonly<Record<string, () => Promise<unknown>>>;
 
+const PARTS = { handler: 'reports', options: {}, data: undefined };
 const OPS = { by: 'ops', reason: 'because' };
 const RUNNING = { jobName: 'job', fireTime: secondsAgo(10) };
 const DEAD = { jobName: 'job', fireTime: secondsAgo(20) };
@@ -32,6 +34,7 @@ beforeAll(async () => {
     new FlagStore(database),
     new SkipStore(database, partitions),
   ];
+  const overrides = new OverrideStore(database, partitions);
   const [manual, cancels, pages] = [
     new ManualRunStore(database, partitions),
     new CancelStore(database),
@@ -52,13 +55,22 @@ beforeAll(async () => {
     replayAll: () => deadLettersInBulk.replayAll(ALL_DEAD, 10, OPS, {}),
     discardAll: () => deadLettersInBulk.discardAll(ALL_DEAD, 10, OPS, {}),
     replayPages: () => pages.replay(DEAD, ['a'], OPS),
+    override: () => overrides.override('job', () => aJob('job', '*/5 * * * * *').schedule, OPS),
+    clearOverride: () => overrides.clear('job', OPS),
+    addJob: () => stores.runTimeJobs.add({ job: aJob('added', '* * * * *'), parts: PARTS }),
+    updateJob: () => stores.runTimeJobs.update('made', () => ({ job: aJob('made', '0 * * * *'), parts: PARTS })),
+    removeJob: () => stores.runTimeJobs.remove('made'),
+    cancelBackfill: async () => {
+      const [{ id }] = (await stores.test.query<{ id: string }>('select id from job_backfills')) as [{ id: string }];
+      return stores.cancels.cancel(id, 'job', OPS.by, OPS.reason);
+    },
     discardPages: () => pages.discard(DEAD, ['a'], OPS),
   };
 });
 afterAll(() => stores.close());
 
 beforeEach(async () => {
-  await stores.test.query('truncate job_runs, job_pages, job_schedule, job_actions, job_flags');
+  await stores.test.query('truncate job_runs, job_pages, job_schedule, job_actions, job_flags, job_backfills');
   await stores.schedules.declare([aJob('job', '* * * * * *')], null);
   await stores.test.query(`update job_schedule set decided_until = '2000-01-01'`);
   await stores.claims.claimDue([aDue('job', RUNNING.fireTime)], 'A');
@@ -133,7 +145,7 @@ describe('a verb', () => {
     },
   );
 
-  it.each(['pause', 'resume', 'disable', 'enable', 'skipNext', 'runNow'])(
+  it.each(['pause', 'resume', 'disable', 'enable', 'skipNext', 'runNow', 'override', 'clearOverride'])(
     'does not wait for ever for a job whose row somebody holds, and says so: %s',
     async (name) => {
       await application.query(`select from job_schedule for update`);
@@ -149,6 +161,21 @@ describe('a verb', () => {
     );
     expect(await actions()).toEqual([]);
   });
+
+  it.each(['override', 'addJob', 'updateJob', 'removeJob', 'cancelBackfill'])(
+    'waits for the claims of the job that it changes, and not for ever: %s',
+    async (name) => {
+      await stores.runTimeJobs.add({ job: aJob('made', '* * * * *'), parts: PARTS });
+      await stores.test.query(
+        `insert into job_backfills (job_name, range_from, range_to, fed_until, max_concurrent, beside, replay, total)
+         values ('job', now(), now(), now(), 1, false, false, 1)`,
+      );
+      await application.query(`select job_lock_all_1('{job,made,added}')`);
+      await expect(verbs[name]!()).rejects.toThrow(OperationBusyError);
+      await application.query('commit');
+      await verbs[name]!();
+    },
+  );
 
   it.each(['cancel', 'replay', 'discard'])(
     'holds no connection while a transaction of the application holds its run, and goes on after that: %s',

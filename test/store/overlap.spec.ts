@@ -135,6 +135,22 @@ describe('overlap: replace', () => {
     expect(await statuses()).toEqual(['done', 'cancelled', 'skipped', 'cancelled', 'running']);
   });
 
+  it('tells the run under way to stop though the server’s clock was set back since the claim began', async () => {
+    await claim([50], REPLACE);
+    await stores.test.query(
+      `alter table job_runs alter column created_at set default clock_timestamp() - interval '1 minute'`,
+    );
+    try {
+      expect(await claim([40], REPLACE)).toEqual(['queued']);
+    } finally {
+      await stores.test.query('alter table job_runs alter column created_at set default clock_timestamp()');
+    }
+    expect(await rows()).toMatchObject([
+      { status: 'running', cancel_reason: 'replaced by a newer one' },
+      { status: 'queued' },
+    ]);
+  });
+
   it('leaves alone what a person asked for, and waits for it', async () => {
     await stores.test.query(
       `insert into job_runs (job_name, fire_time, status, trigger, claimed_by, attempt, started_at, lease_until)
