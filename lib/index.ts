@@ -117,9 +117,9 @@ export { JobPage } from './fan-out/job-page.entity.js';
 export { JobRun, type EarlierAttempt } from './runs/job-run.entity.js';
 export { JobSchedule, type EarlierHold } from './jobs/job-schedule.entity.js';
 export { Receipt } from './receipts/receipt.entity.js';
-export { JOB_RUN_REPOSITORY, RECEIPT_REPOSITORY } from './options/tokens.js';
-export type { ClaimVerdict } from './runs/claim.store.js';
-export type { WaitingRun } from './runs/claim.store.js';
+export { JobRunRepository } from './runs/job-run.repository.js';
+export { ReceiptRepository } from './receipts/receipt.repository.js';
+export type { ClaimVerdict, WaitingRun } from './runs/claim.js';
 
 export { SchedulerError } from './errors/scheduler.error.js';
 export { AfterRunError } from './errors/run.errors.js';

@@ -1,5 +1,5 @@
-import type { ClaimAnswer, ClaimAnswers } from '../../dist/lib/runs/claim.store.js';
-import type { DueOccurrence } from '../../dist/lib/runs/claim.store.js';
+import type { ClaimAnswer, ClaimAnswers } from '../../dist/lib/runs/claim.js';
+import type { DueOccurrence } from '../../dist/lib/runs/claim.js';
 import { runId, type RunKey } from '../../dist/lib/options/run.js';
 import type { SimulatedTime } from './simulated-time.js';
 import type { StatementCosts, StatementKind } from './statement-costs.js';

@@ -5,9 +5,9 @@ import { InFlightRuns } from '../../dist/lib/runs/in-flight-runs.js';
 import { DatabaseTime } from '../../dist/lib/database/clock.js';
 import { JobCursors } from '../../dist/lib/jobs/job-cursors.js';
 import { WatermarkService } from '../../dist/lib/jobs/watermark.service.js';
-import { ClaimStore, type ClaimAnswers } from '../../dist/lib/runs/claim.store.js';
-import type { DueOccurrence } from '../../dist/lib/runs/claim.store.js';
-import { RunEndsStore, type RunEnd } from '../../dist/lib/runs/job-run.store.js';
+import { type ClaimAnswers } from '../../dist/lib/runs/claim.js';
+import type { DueOccurrence } from '../../dist/lib/runs/claim.js';
+import { JobRunRepository, type RunEnd } from '../../dist/lib/runs/job-run.repository.js';
 
 const HOUR_MS = 3_600_000;
 
@@ -25,19 +25,17 @@ export class SimulatedDay {
   private readonly runs: InFlightRuns;
 
   constructor(app: INestApplicationContext) {
-    const [claims, ends, time] = [ClaimStore, RunEndsStore, DatabaseTime].map((token) =>
-      app.get<object>(token, { strict: false }),
-    );
+    const [runs, time] = [JobRunRepository, DatabaseTime].map((token) => app.get<object>(token, { strict: false }));
     this.cursors = app.get(JobCursors, { strict: false });
     this.ticker = app.get(TickerService, { strict: false });
     this.watermarks = app.get(WatermarkService, { strict: false });
     this.runs = app.get(InFlightRuns, { strict: false });
     Object.assign(time!, { now: () => this.now, observe: () => {} });
-    Object.assign(claims!, {
+    Object.assign(runs!, {
       claimDue: async (due: readonly DueOccurrence[]) => this.answer(due),
       withRow: async () => [],
     });
-    Object.assign(ends!, {
+    Object.assign(runs!, {
       endAll: async (given: readonly RunEnd[]) =>
         given.map(() => ({ kind: 'written', end: { status: 'done', reason: null } })),
     });

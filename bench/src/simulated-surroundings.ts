@@ -8,11 +8,9 @@ import { WaitingRuns } from '../../dist/lib/runs/waiting-runs.service.js';
 import { Cancellations } from '../../dist/lib/runs/cancellations.js';
 import { JobInstanceStore } from '../../dist/lib/jobs/job-instance.store.js';
 import { JobScheduleStore } from '../../dist/lib/jobs/job-schedule.store.js';
-import { ClaimStore } from '../../dist/lib/runs/claim.store.js';
-import type { DueOccurrence } from '../../dist/lib/runs/claim.store.js';
-import { JobRunStore } from '../../dist/lib/runs/job-run.store.js';
+import type { DueOccurrence } from '../../dist/lib/runs/claim.js';
 import { ReaperStore } from '../../dist/lib/runs/reaper.store.js';
-import { RunEndsStore, type RunEnd } from '../../dist/lib/runs/job-run.store.js';
+import { JobRunRepository, type RunEnd } from '../../dist/lib/runs/job-run.repository.js';
 import type { OwnedRun, RunKey } from '../../dist/lib/options/run.js';
 import type { SimulatedDatabase } from './simulated-database.js';
 import type { SimulatedTime } from './simulated-time.js';
@@ -70,19 +68,14 @@ export function fakedStores(id: string, { time, database, company, roundTripMs, 
   });
   return [
     {
-      provide: ClaimStore,
+      provide: JobRunRepository,
       useValue: {
         claimDue: (due: readonly DueOccurrence[]) => overTheWire(() => database.claim(due, id)),
         withRow: (keys: readonly RunKey[]) => overTheWire(() => database.look(keys, id)),
-      },
-    },
-    {
-      provide: RunEndsStore,
-      useValue: {
         endAll: (ends: readonly RunEnd[]) => statement('end', () => ends.map(({ run }) => ended(run)), ends.length),
+        complete: (run: OwnedRun) => statement('end', () => ended(run).end, 1),
       },
     },
-    { provide: JobRunStore, useValue: { complete: (run: OwnedRun) => statement('end', () => ended(run).end, 1) } },
     {
       provide: JobScheduleStore,
       useValue: {

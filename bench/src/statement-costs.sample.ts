@@ -3,7 +3,7 @@ import { ClaimService } from '../../dist/lib/index.js';
 import { JobInstanceStore } from '../../dist/lib/jobs/job-instance.store.js';
 import { JobScheduleStore } from '../../dist/lib/jobs/job-schedule.store.js';
 import { ReaperStore } from '../../dist/lib/runs/reaper.store.js';
-import { RunEndsStore } from '../../dist/lib/runs/job-run.store.js';
+import { JobRunRepository } from '../../dist/lib/runs/job-run.repository.js';
 import type { OwnedRun } from '../../dist/lib/options/run.js';
 import { bystander, jobsEachSecond } from './job-class.js';
 import { median } from './sampling.js';
@@ -22,7 +22,7 @@ const of = <Service>(service: abstract new (...args: never[]) => Service): Servi
   app.get<Service>(service as never, { strict: false });
 const [claims, ends, schedules, instances, reaper] = [
   of(ClaimService),
-  of(RunEndsStore),
+  of(JobRunRepository),
   of(JobScheduleStore),
   of(JobInstanceStore),
   of(ReaperStore),

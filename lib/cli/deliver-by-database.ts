@@ -1,7 +1,7 @@
 import { deliver, untilEnded } from '../operations/deliver.js';
 import type { Delivered } from '../operations/delivered.js';
 import { resolveSchedulerOptions } from '../options/resolve-options.js';
-import { ClaimStore } from '../runs/claim.store.js';
+import { JobRunRepository } from '../runs/job-run.repository.js';
 import { DeliveryStore } from '../operations/delivery.store.js';
 import { PartitionStore } from '../database/partition.store.js';
 import { SchedulerDatabase } from '../database/scheduler-database.js';
@@ -15,7 +15,7 @@ export async function deliverByDatabase(command: TriggerCommand, env: NodeJS.Pro
   );
   const database = await SchedulerDatabase.open(options, []);
   try {
-    const store = new DeliveryStore(database, new ClaimStore(database, new PartitionStore(database)));
+    const store = new DeliveryStore(database, new JobRunRepository(database, new PartitionStore(database)));
     const delivered = await deliver(store, { ...command, data: command.data ?? null });
     return command.waitMs > 0 ? await untilEnded(store, delivered, command.waitMs) : delivered;
   } finally {

@@ -3,7 +3,7 @@ import { type Query, queryOn } from '../database/query.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
 import type { Tables } from '../database/tables.js';
 import type { OwnedRun, RunKey } from '../options/run.js';
-import { fenceOf, type WrittenEnd } from '../runs/job-run.store.js';
+import { fenceOf, type WrittenEnd } from '../runs/job-run.repository.js';
 import { type PageProgress, pageTicket, type PageTicket } from './page.js';
 
 /** Counts an occurrence's pages. */

@@ -4,7 +4,7 @@ import { BackfillFeedStore } from '../catch-up/backfill-feed.store.js';
 import { BackfillStore } from '../catch-up/backfill.store.js';
 import { CancelStore } from '../operations/cancels.service.js';
 import { CatchUpStore } from '../catch-up/catch-up.store.js';
-import { ClaimStore } from '../runs/claim.store.js';
+import { JobRunRepository } from '../runs/job-run.repository.js';
 import { DeadLetterBulkStore } from '../operations/dead-letters.service.js';
 import { DeadLetterStore } from '../operations/dead-letters.service.js';
 import { DeliveryStore } from '../operations/delivery.store.js';
@@ -17,8 +17,6 @@ import { InDoubtStore } from '../operations/in-doubt.service.js';
 import { InstanceFactsStore } from '../jobs/job-instance.store.js';
 import { InventoryStore } from '../operations/inventory.service.js';
 import { JobInstanceStore } from '../jobs/job-instance.store.js';
-import { JobRun } from '../runs/job-run.entity.js';
-import { JobRunStore } from '../runs/job-run.store.js';
 import { JobScheduleStore } from '../jobs/job-schedule.store.js';
 import { ManualRunStore } from '../operations/manual-runs.service.js';
 import { OccurrenceReceiptStore } from '../receipts/receipt.store.js';
@@ -32,18 +30,16 @@ import { PartitionStore } from '../database/partition.store.js';
 import { PauseStore } from '../operations/pauses.service.js';
 import { ReaperStore } from '../runs/reaper.store.js';
 import { PruneStore } from '../maintenance/pruning.service.js';
-import { Receipt } from '../receipts/receipt.entity.js';
+import { ReceiptRepository } from '../receipts/receipt.repository.js';
 import { ReceiptBatchStore } from '../receipts/receipt.store.js';
 import { ReceiptSecretStore } from '../receipts/receipt.store.js';
 import { ReceiptStore } from '../receipts/receipt.store.js';
 import { RetentionStore } from '../maintenance/retention.store.js';
-import { RunEndsStore } from '../runs/job-run.store.js';
 import { RunTimeJobStore } from '../jobs/run-time-job.store.js';
 import { SchedulerDatabase } from '../database/scheduler-database.js';
 import { SchemaStore } from '../database/schema.store.js';
 import { SkipStore } from '../operations/skips.service.js';
 import { StepStore } from '../runs/step.store.js';
-import { JOB_RUN_REPOSITORY, RECEIPT_REPOSITORY } from '../options/tokens.js';
 import { StrictReceiptStore } from '../receipts/receipt.store.js';
 import { TakeOverStore } from '../jobs/take-over.store.js';
 import { ToldStore } from '../observe/told.store.js';
@@ -56,10 +52,9 @@ export const STORE_PROVIDERS: Provider[] = [
     JobInstanceStore,
     JobScheduleStore,
     InstanceFactsStore,
-    JobRunStore,
-    RunEndsStore,
     ReaperStore,
     GoneOwnersStore,
+    ReceiptRepository,
     ReceiptStore,
     ReceiptSecretStore,
     ExternalReceiptStore,
@@ -91,7 +86,7 @@ export const STORE_PROVIDERS: Provider[] = [
     useFactory: (database: SchedulerDatabase) => new store(database),
   })),
   ...[
-    ClaimStore,
+    JobRunRepository,
     CatchUpStore,
     TakeOverStore,
     RunTimeJobStore,
@@ -107,17 +102,7 @@ export const STORE_PROVIDERS: Provider[] = [
   })),
   {
     provide: DeliveryStore,
-    inject: [SchedulerDatabase, ClaimStore],
-    useFactory: (database: SchedulerDatabase, claims: ClaimStore) => new DeliveryStore(database, claims),
-  },
-  {
-    provide: JOB_RUN_REPOSITORY,
-    inject: [SchedulerDatabase],
-    useFactory: ({ coordination }: SchedulerDatabase) => coordination.getRepository(JobRun),
-  },
-  {
-    provide: RECEIPT_REPOSITORY,
-    inject: [SchedulerDatabase],
-    useFactory: ({ coordination }: SchedulerDatabase) => coordination.getRepository(Receipt),
+    inject: [SchedulerDatabase, JobRunRepository],
+    useFactory: (database: SchedulerDatabase, claims: JobRunRepository) => new DeliveryStore(database, claims),
   },
 ];

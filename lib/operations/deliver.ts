@@ -3,7 +3,7 @@ import { lateness, occurrenceOf, type DeliveredTime } from './delivery.js';
 import type { RunKey } from '../options/run.js';
 import { DeliveryRefusedError } from '../errors/operator.errors.js';
 import { monotonicNow } from '../database/clock.js';
-import type { Delivery } from '../runs/claim.store.js';
+import type { Delivery } from '../runs/claim.js';
 import type { DeliverableJob, DeliveryStore } from './delivery.store.js';
 import { delivered, hasEnded, type Delivered } from './delivered.js';
 

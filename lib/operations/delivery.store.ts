@@ -1,8 +1,9 @@
 import type { ConcurrencyGroup, JobPolicies } from '../options/job-definition.js';
 import type { RunKey, RunStatus } from '../options/run.js';
 import { compileSchedule, type Schedule } from '../cron/schedule.js';
-import type { ClaimStore, ClaimVerdict } from '../runs/claim.store.js';
-import type { Delivery } from '../runs/claim.store.js';
+import type { JobRunRepository } from '../runs/job-run.repository.js';
+import type { ClaimVerdict } from '../runs/claim.js';
+import type { Delivery } from '../runs/claim.js';
 import { queryOn, type Query } from '../database/query.js';
 import { unknownJob } from '../jobs/stored-job.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
@@ -43,7 +44,7 @@ export class DeliveryStore {
 
   constructor(
     private readonly database: SchedulerDatabase,
-    private readonly claims: ClaimStore,
+    private readonly claims: JobRunRepository,
   ) {
     this.query = queryOn(database.coordination);
   }

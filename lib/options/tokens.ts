@@ -32,9 +32,3 @@ export const PAGE_METADATA = 'nestjs-distributed-cron:pages';
 
 /** Reflect key of a handler's parameters, in the form Nest's context creator reads. */
 export const CRON_ARGUMENTS_METADATA = 'nestjs-distributed-cron:arguments';
-
-/** TypeORM's repository of `job_runs`, on the module's own pool. */
-export const JOB_RUN_REPOSITORY = Symbol('JOB_RUN_REPOSITORY');
-
-/** TypeORM's repository of `receipts`, on the module's own pool. */
-export const RECEIPT_REPOSITORY = Symbol('RECEIPT_REPOSITORY');

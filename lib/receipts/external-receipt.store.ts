@@ -2,7 +2,7 @@ import type { EntityManager } from 'typeorm';
 import type { InDoubtPolicy } from './external-effect.js';
 import type { OwnedRun } from '../options/run.js';
 import type { StoredError } from '../errors/stored-error.js';
-import { fenceOf } from '../runs/job-run.store.js';
+import { fenceOf } from '../runs/job-run.repository.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
 import { readKept, receiptFence, resultToKeep } from './receipt.store.js';
 import { callAlone } from '../database/transactions.js';

@@ -4,7 +4,7 @@ import type { SchedulerDatabase } from '../database/scheduler-database.js';
 import { postgresError } from '../database/sql-state.js';
 import { callAlone, type Statement } from '../database/transactions.js';
 import type { OwnedRun, RunKey } from '../options/run.js';
-import { fenceOf } from '../runs/job-run.store.js';
+import { fenceOf } from '../runs/job-run.repository.js';
 
 /**
  * True for the failure of a statement that was sent with a commit: the run is no longer ours, and nothing was

@@ -1,18 +1,17 @@
 import { Inject, Injectable } from '@nestjs/common';
-import type { Repository } from 'typeorm';
 import { INSTANCE_ID } from '../options/tokens.js';
 import type { JobDefinition } from '../options/job-definition.js';
 import type { OwnedRun, RunKey } from '../options/run.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
 import { DatabaseTime } from '../database/clock.js';
 import { monotonicNow } from '../database/clock.js';
-import { ClaimStore, type ClaimAnswer, type ClaimAnswers, type ClaimVerdict } from './claim.store.js';
-import type { WaitingRun } from './claim.store.js';
+import { JobRunRepository } from './job-run.repository.js';
+import { type ClaimAnswer, type ClaimAnswers, type ClaimVerdict } from './claim.js';
+import type { WaitingRun } from './claim.js';
 import type { JobRun } from './job-run.entity.js';
-import type { Receipt } from '../receipts/receipt.entity.js';
 import { isRefusal } from '../database/sql-state.js';
 import { FlagAnswers } from './flag-answers.js';
-import { JOB_RUN_REPOSITORY, RECEIPT_REPOSITORY } from '../options/tokens.js';
+import { type Receipt, ReceiptRepository } from '../receipts/receipt.repository.js';
 import { UnconfirmedClaims, type PossibleClaim } from './unconfirmed-claims.js';
 import { RefusedData } from './refused-data.js';
 
@@ -41,14 +40,13 @@ export class ClaimService {
   private readonly refused: RefusedData;
 
   constructor(
-    private readonly store: ClaimStore,
+    private readonly runs: JobRunRepository,
+    private readonly receipts: ReceiptRepository,
     private readonly time: DatabaseTime,
     private readonly events: SchedulerEvents,
     private readonly lost: UnconfirmedClaims,
     @Inject(INSTANCE_ID) private readonly instanceId: string,
     private readonly flags: FlagAnswers,
-    @Inject(JOB_RUN_REPOSITORY) private readonly runs: Repository<JobRun>,
-    @Inject(RECEIPT_REPOSITORY) private readonly receipts: Repository<Receipt>,
   ) {
     this.refused = new RefusedData(events);
   }
@@ -83,7 +81,7 @@ export class ClaimService {
         await this.ask(
           jobs,
           part.map((one) => ({ ...one, attempt: 1 })),
-          (claim) => this.store.claimDue(part, this.instanceId, claim),
+          (claim) => this.runs.claimDue(part, this.instanceId, claim),
         ),
       ],
     );
@@ -97,7 +95,7 @@ export class ClaimService {
   /** Whether each of these has a row by now. A look, which takes no lock and claims nothing. */
   async decided(candidates: readonly Candidate[]): Promise<boolean[]> {
     const keys = candidates.map(({ job, fireTime }) => ({ jobName: job.name, fireTime: new Date(fireTime) }));
-    const rows = new Set((await this.store.withRow(keys)).map(key));
+    const rows = new Set((await this.runs.withRow(keys)).map(key));
     return keys.map((one) => rows.has(key(one)));
   }
 
@@ -129,7 +127,7 @@ export class ClaimService {
       await this.ask(
         jobs,
         part.map((run) => ({ ...run, attempt: run.attempt + 1 })),
-        (claim) => this.store.claimWaiting(part, this.instanceId, claim),
+        (claim) => this.runs.claimWaiting(part, this.instanceId, claim),
       ),
     ]);
     return started.flatMap(({ owned }) => owned);
@@ -137,12 +135,12 @@ export class ClaimService {
 
   /** The run of one occurrence, or null: what happened to it, by which instance, at which attempt. */
   find(key: RunKey): Promise<JobRun | null> {
-    return this.runs.findOneBy({ jobName: key.jobName, fireTime: key.fireTime });
+    return this.runs.ofOccurrence(key);
   }
 
   /** The receipts of one occurrence, oldest first. */
   receiptsOf(key: RunKey): Promise<Receipt[]> {
-    return this.receipts.find({ where: { jobName: key.jobName, fireTime: key.fireTime }, order: { createdAt: 'ASC' } });
+    return this.receipts.ofOccurrence(key);
   }
 
   /** @param claims the attempts that begin, if all are won */

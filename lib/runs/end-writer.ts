@@ -2,14 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { inCleanContext } from '../database/clean-context.js';
 import { isRefusedData } from '../database/sql-state.js';
 import type { OwnedRun } from '../options/run.js';
-import {
-  type EndAnswer,
-  type Ending,
-  JobRunStore,
-  type RunEnd,
-  RunEndsStore,
-  type WrittenEnd,
-} from './job-run.store.js';
+import { type EndAnswer, type Ending, JobRunRepository, type RunEnd, type WrittenEnd } from './job-run.repository.js';
 import { plainEnding } from './plain-ending.js';
 
 /** Each row of a group is locked until all of it is written. */
@@ -31,10 +24,7 @@ export class EndWriter {
     slowAfterMs: SLOW_AFTER_MS,
   });
 
-  constructor(
-    private readonly store: JobRunStore,
-    private readonly ends: RunEndsStore,
-  ) {}
+  constructor(private readonly store: JobRunRepository) {}
 
   /**
    * @param ending null when the attempt completed
@@ -65,7 +55,7 @@ export class EndWriter {
       const end = await this.writeAlone(ends[0]!.run, ends[0]!.ending);
       return [end ? { kind: 'written', end } : { kind: 'refused' }];
     }
-    return this.ends.endAll(ends).catch((error: unknown) => {
+    return this.store.endAll(ends).catch((error: unknown) => {
       if (!isRefusedData(error)) throw error;
       return ends.map(() => PASSED_OVER);
     });

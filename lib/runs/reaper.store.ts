@@ -1,8 +1,8 @@
 import type { ConcurrencyGroup, OverlapPolicy } from '../options/job-definition.js';
 import type { RunKey, RunTrigger } from '../options/run.js';
-import { sparse } from './claim.store.js';
+import { sparse } from './claim.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
-import type { WaitingRun } from './claim.store.js';
+import type { WaitingRun } from './claim.js';
 
 /** More are found at the next pass. */
 const MOST_ORPHANS = 1_000;

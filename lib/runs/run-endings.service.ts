@@ -7,7 +7,7 @@ import { isRefusedData } from '../database/sql-state.js';
 import { retry } from '../database/retry.js';
 import { monotonicNow } from '../database/clock.js';
 import { FanOutStore } from '../fan-out/page.store.js';
-import { JobRunStore, type Ending, type WrittenEnd } from './job-run.store.js';
+import { JobRunRepository, type Ending, type WrittenEnd } from './job-run.repository.js';
 import { StepStore } from './step.store.js';
 import { EndWriter } from './end-writer.js';
 import type { InFlightRun } from './in-flight-runs.js';
@@ -28,7 +28,7 @@ const WRITES = {
 @Injectable()
 export class RunEndings {
   constructor(
-    private readonly store: JobRunStore,
+    private readonly store: JobRunRepository,
     private readonly writer: EndWriter,
     private readonly fanOuts: FanOutStore,
     private readonly events: SchedulerEvents,

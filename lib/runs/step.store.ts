@@ -1,5 +1,5 @@
 import type { OwnedRun, SavedCheckpoint } from '../options/run.js';
-import { fenceOf, IS_OURS } from './job-run.store.js';
+import { fenceOf, IS_OURS } from './job-run.repository.js';
 import { queryOn, type Query } from '../database/query.js';
 import type { Statement } from '../database/transactions.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';

@@ -9,7 +9,7 @@ import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { DatabaseTime } from '../database/clock.js';
 import { isRunEnd, type SchedulerEvent } from '../observe/scheduler-event.js';
 import { Duty } from '../observe/duty.js';
-import type { ClaimVerdict } from './claim.store.js';
+import type { ClaimVerdict } from './claim.js';
 import { Agenda } from './agenda.js';
 import { CatchUpService } from '../catch-up/catch-up.service.js';
 import { ClaimOrder } from './claim-order.js';

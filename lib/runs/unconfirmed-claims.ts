@@ -5,7 +5,7 @@ import { runId } from '../options/run.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
 import { Duty } from '../observe/duty.js';
 import { monotonicNow } from '../database/clock.js';
-import { JobRunStore, type UnheardClaim } from './job-run.store.js';
+import { JobRunRepository, type UnheardClaim } from './job-run.repository.js';
 import { InFlightRuns } from './in-flight-runs.js';
 import { RefusedData } from './refused-data.js';
 
@@ -28,7 +28,7 @@ export class UnconfirmedClaims extends Duty {
   private readonly refused: RefusedData;
 
   constructor(
-    private readonly store: JobRunStore,
+    private readonly store: JobRunRepository,
     private readonly runs: InFlightRuns,
     events: SchedulerEvents,
     @Inject(INSTANCE_ID) private readonly instanceId: string,

@@ -10,7 +10,7 @@ import { HandOver } from '../../lib/runs/hand-over.js';
 import { InFlightRuns, type InFlightRun } from '../../lib/runs/in-flight-runs.js';
 import { requireUnderWay, RunContext } from '../../lib/runs/run-context.js';
 import { RunEndings } from '../../lib/runs/run-endings.service.js';
-import type { Ending } from '../../lib/runs/job-run.store.js';
+import type { Ending } from '../../lib/runs/job-run.repository.js';
 import { aJob } from '../support/job.js';
 import { endsAlone } from '../support/ends-alone.js';
 import { aRun } from '../support/run.js';

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { OwnedRun } from '../../lib/options/run.js';
 import { EndWriter } from '../../lib/runs/end-writer.js';
-import type { Ending } from '../../lib/runs/job-run.store.js';
+import type { Ending } from '../../lib/runs/job-run.repository.js';
 import { aDue } from '../support/due.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 
@@ -45,7 +45,7 @@ const rows = (name: string) =>
 
 describe('an end that the database refuses', () => {
   it('fails none of those that are written together with it, and is written in plain text', async () => {
-    const writer = new EndWriter(stores.runs, stores.ends);
+    const writer = new EndWriter(stores.runs);
     const [one, two, three] = (await owned('together-1', 'together-2', 'together-3')) as [OwnedRun, OwnedRun, OwnedRun];
     const ends = await Promise.all([
       writer.write(one, null),
@@ -62,9 +62,9 @@ describe('an end that the database refuses', () => {
 
   it('because its next attempt would be after the end of time is written with one that is not', async () => {
     const [run] = (await owned('later')) as [OwnedRun];
-    expect(await new EndWriter(stores.runs, stores.ends).write(run, failed('far', { retryInMs: 1e300 }))).toMatchObject(
-      { status: 'failed' },
-    );
+    expect(await new EndWriter(stores.runs).write(run, failed('far', { retryInMs: 1e300 }))).toMatchObject({
+      status: 'failed',
+    });
   });
 });
 

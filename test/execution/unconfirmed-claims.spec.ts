@@ -111,13 +111,12 @@ describe('a claim whose answer was lost', () => {
     };
     const claims = new ClaimService(
       store as never,
+      null as never,
       new DatabaseTime(),
       new SchedulerEvents(),
       lost,
       'me',
       { off: async () => new Map() } as never,
-      null as never,
-      null as never,
     );
     const candidate = { job: aJob('job', '* * * * * *'), fireTime: FIRE_TIME.getTime(), startsAt: FIRE_TIME.getTime() };
     await expect(claims.claimDue([candidate])).rejects.toThrow('Connection terminated');
@@ -142,13 +141,12 @@ describe('a claim whose answer was lost', () => {
     const store = { claimDue: () => Promise.reject(failure), claimWaiting: () => Promise.reject(failure) };
     const claims = new ClaimService(
       store as never,
+      null as never,
       new DatabaseTime(),
       new SchedulerEvents(),
       { remember: (all: unknown[]) => taken.push(...all) } as never,
       'me',
       { off: async () => new Map() } as never,
-      null as never,
-      null as never,
     );
     const job = aJob('job', '* * * * *');
     await expect(claims.claimDue([{ job, fireTime: FIRE_TIME.getTime(), startsAt: FIRE_TIME.getTime() }])).rejects.toBe(

@@ -6,7 +6,7 @@ import { JobCursor } from '../../lib/jobs/job-cursor.js';
 import { TickerService } from '../../lib/runs/ticker.service.js';
 import { JobCursors } from '../../lib/jobs/job-cursors.js';
 import type { Candidate } from '../../lib/runs/claim.service.js';
-import type { ClaimVerdict } from '../../lib/runs/claim.store.js';
+import type { ClaimVerdict } from '../../lib/runs/claim.js';
 import { aJob } from '../support/job.js';
 
 const at = (time: string) => Date.parse(`2026-03-10T${time}Z`);

@@ -4,7 +4,7 @@ import type { JobDefinition } from '../../lib/options/job-definition.js';
 import { DatabaseTime } from '../../lib/database/clock.js';
 import { JobCursors } from '../../lib/jobs/job-cursors.js';
 import { WaitingRuns } from '../../lib/runs/waiting-runs.service.js';
-import type { WaitingRun } from '../../lib/runs/claim.store.js';
+import type { WaitingRun } from '../../lib/runs/claim.js';
 import { aDue } from '../support/due.js';
 import { aJob } from '../support/job.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import type { DueOccurrence } from '../../lib/runs/claim.store.js';
+import type { DueOccurrence } from '../../lib/runs/claim.js';
 import { aDue as due } from '../support/due.js';
 import { blocked, InsertGate } from '../support/gate.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';

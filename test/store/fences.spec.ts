@@ -2,8 +2,8 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
 import type { EntityManager } from 'typeorm';
 import type { OwnedRun } from '../../lib/options/run.js';
-import type { Ending } from '../../lib/runs/job-run.store.js';
-import type { EndAnswer } from '../../lib/runs/job-run.store.js';
+import type { Ending } from '../../lib/runs/job-run.repository.js';
+import type { EndAnswer } from '../../lib/runs/job-run.repository.js';
 import { renewLeases } from '../../lib/runs/renew-leases.js';
 import { aDue } from '../support/due.js';
 import { callAlone } from '../../lib/database/transactions.js';
@@ -60,7 +60,7 @@ const FAILED: Ending = {
 /** With another run's end, which is always accepted. */
 async function inAGroup(run: OwnedRun, ending: Ending | null): Promise<EndAnswer> {
   const other = await owned();
-  const [accepted, answer] = await stores.ends.endAll([
+  const [accepted, answer] = await stores.runs.endAll([
     { run: other, ending: null },
     { run, ending },
   ]);
@@ -195,7 +195,7 @@ describe('G3 the fence', () => {
     await holder.query('begin');
     await holder.query('select from job_runs where job_name = $1 for update', [held.jobName]);
     const kinds = async () =>
-      (await stores.ends.endAll([held, free].map((run) => ({ run, ending: null })))).map(({ kind }) => kind);
+      (await stores.runs.endAll([held, free].map((run) => ({ run, ending: null })))).map(({ kind }) => kind);
     expect(await kinds()).toEqual(['passed over', 'written']);
     await holder.query('rollback');
     await holder.end();
@@ -211,7 +211,7 @@ describe('G3 the fence', () => {
     const [alone, together, other] = [await owned(), await owned(), await owned()];
     for (const run of [alone, together]) await change(run, 'cancel_reason = null');
     const end = ending ? await stores.runs.end(alone, ending) : await stores.runs.complete(alone);
-    const [answer] = await stores.ends.endAll([
+    const [answer] = await stores.runs.endAll([
       { run: together, ending },
       { run: other, ending: null },
     ]);
@@ -237,7 +237,7 @@ describe('G3 the fence', () => {
   it('a group cancels what was to be cancelled and has ended otherwise, and lets what has completed be done', async () => {
     const [failed, done] = [await owned(), await owned()];
     for (const run of [failed, done]) await change(run, `cancel_requested_at = now(), cancel_reason = 'wrong month'`);
-    const answers = await stores.ends.endAll([
+    const answers = await stores.runs.endAll([
       { run: failed, ending: FAILED },
       { run: done, ending: null },
     ]);

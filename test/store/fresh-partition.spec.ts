@@ -46,7 +46,7 @@ async function workAt(secondsBefore: number): Promise<void> {
   await stores.reaper.outlook(names);
   const run = (jobName: string) =>
     ({ jobName, fireTime: secondsAgo(secondsBefore), attempt: 1, instanceId: 'A', leaseMs: 60_000 }) as never;
-  const ended = await stores.ends.endAll(names.map((name) => ({ run: run(name), ending: null })));
+  const ended = await stores.runs.endAll(names.map((name) => ({ run: run(name), ending: null })));
   expect(ended.every(({ kind }) => kind === 'written')).toBe(true);
 }
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import type { DueOccurrence } from '../../lib/runs/claim.store.js';
+import type { DueOccurrence } from '../../lib/runs/claim.js';
 import { notOffered, policyCases, type PolicyCase } from '../support/policy-cases.js';
 import { aDue } from '../support/due.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';

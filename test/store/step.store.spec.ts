@@ -2,10 +2,10 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
 import type { OwnedRun } from '../../lib/options/run.js';
-import type { ClaimAnswer } from '../../lib/runs/claim.store.js';
+import type { ClaimAnswer } from '../../lib/runs/claim.js';
 import { aDue } from '../support/due.js';
 import { aRun } from '../support/run.js';
-import { fenceOf } from '../../lib/runs/job-run.store.js';
+import { fenceOf } from '../../lib/runs/job-run.repository.js';
 import { callAlone } from '../../lib/database/transactions.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 

@@ -1,4 +1,4 @@
-import type { DueOccurrence } from '../../lib/runs/claim.store.js';
+import type { DueOccurrence } from '../../lib/runs/claim.js';
 
 /** An occurrence that may be claimed at its fire time. */
 export function aDue(jobName: string, fireTime: Date, changes: Partial<DueOccurrence> = {}): DueOccurrence {

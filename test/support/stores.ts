@@ -4,17 +4,16 @@ import { BackfillCancelStore } from '../../lib/catch-up/backfill.store.js';
 import { BackfillFeedStore } from '../../lib/catch-up/backfill-feed.store.js';
 import { BackfillStore } from '../../lib/catch-up/backfill.store.js';
 import { CatchUpStore } from '../../lib/catch-up/catch-up.store.js';
-import { ClaimStore, type ClaimAnswers } from '../../lib/runs/claim.store.js';
-import type { DueOccurrence } from '../../lib/runs/claim.store.js';
+import { JobRunRepository } from '../../lib/runs/job-run.repository.js';
+import { type ClaimAnswers } from '../../lib/runs/claim.js';
+import type { DueOccurrence } from '../../lib/runs/claim.js';
 import { DeadLetterBulkStore } from '../../lib/operations/dead-letters.service.js';
 import { DeadLetterStore } from '../../lib/operations/dead-letters.service.js';
 import { JobInstanceStore } from '../../lib/jobs/job-instance.store.js';
-import { JobRunStore } from '../../lib/runs/job-run.store.js';
 import { JobScheduleStore } from '../../lib/jobs/job-schedule.store.js';
 import { PartitionStore } from '../../lib/database/partition.store.js';
 import { ReaperStore } from '../../lib/runs/reaper.store.js';
 import { ReceiptStore } from '../../lib/receipts/receipt.store.js';
-import { RunEndsStore } from '../../lib/runs/job-run.store.js';
 import { RunTimeJobStore } from '../../lib/jobs/run-time-job.store.js';
 import { SchedulerDatabase } from '../../lib/database/scheduler-database.js';
 import { StepStore } from '../../lib/runs/step.store.js';
@@ -33,9 +32,9 @@ export interface Stores {
   readonly schedules: JobScheduleStore;
   readonly takeOvers: TakeOverStore;
   readonly runTimeJobs: RunTimeJobStore;
-  readonly claims: ClaimStore;
-  readonly runs: JobRunStore;
-  readonly ends: RunEndsStore;
+  /** The same repository, under the two names that tests have for it. */
+  readonly claims: JobRunRepository;
+  readonly runs: JobRunRepository;
   readonly reaper: ReaperStore;
   readonly receipts: ReceiptStore;
   readonly steps: StepStore;
@@ -61,7 +60,7 @@ export async function openStores(server?: string): Promise<Stores> {
   const partitions = new PartitionStore(database);
   // What a test writes may lie in another month, some hours from now, and a month may end while the file runs.
   await partitions.ensure(monthsAround(secondsAgo(0), 1, 1));
-  const claims = new ClaimStoreForTests(database, partitions);
+  const claims = new JobRunRepositoryForTests(database, partitions);
   const instances = new JobInstanceStore(database);
   return {
     test,
@@ -73,8 +72,7 @@ export async function openStores(server?: string): Promise<Stores> {
     schedules: new JobScheduleStore(database),
     takeOvers: new TakeOverStore(database, partitions),
     runTimeJobs: new RunTimeJobStore(database, partitions),
-    runs: new JobRunStore(database),
-    ends: new RunEndsStore(database),
+    runs: claims,
     reaper: new ReaperStore(database),
     receipts: new ReceiptStore(database),
     steps: new StepStore(database),
@@ -102,7 +100,7 @@ export function secondsAgo(seconds: number): Date {
  * Claims of jobs that no test has declared: they are in the database, with the schedule that was asked for, and no
  * past.
  */
-class ClaimStoreForTests extends ClaimStore {
+class JobRunRepositoryForTests extends JobRunRepository {
   constructor(
     private readonly own: SchedulerDatabase,
     partitions: PartitionStore,

@@ -87,7 +87,7 @@ export class Boundaries {
 export async function watchBoundaries(app: INestApplicationContext): Promise<void> {
   const boundaries = app.get(Boundaries);
   if (!boundaries.isWatched) return;
-  const claims = await ownClass('runs/claim.store', 'ClaimStore');
+  const claims = await ownClass('runs/job-run.repository', 'JobRunRepository');
   const ends = await ownClass('runs/end-writer', 'EndWriter');
 
   around(app.get(claims), 'claimDue', {
@@ -144,5 +144,5 @@ export async function watchPageEnds(app: INestApplicationContext): Promise<void>
 /** A class that the package does not export, as the package itself has it. */
 async function ownClass(file: string, name: string) {
   const library = import.meta.resolve('nestjs-distributed-cron');
-  return ((await import(new URL(`./${file}.js`, library).href)) as Record<string, any>)[name];
+  return ((await import(new URL(`./lib/${file}.js`, library).href)) as Record<string, any>)[name];
 }

@@ -1,8 +1,20 @@
-import { type Query, queryOn } from '../database/query.js';
+import { Repository } from 'typeorm';
+import type { PartitionStore } from '../database/partition.store.js';
+import { queryOn } from '../database/query.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
 import type { StoredError } from '../errors/stored-error.js';
 import type { OwnedRun, RunKey, RunStatus } from '../options/run.js';
-import { sparse } from './claim.store.js';
+import {
+  answers,
+  byKey,
+  type ClaimAnswers,
+  type ClaimRow,
+  type DueOccurrence,
+  given,
+  sparse,
+  type WaitingRun,
+} from './claim.js';
+import { JobRun } from './job-run.entity.js';
 
 /** The first four parameters of every fenced statement: job, fire time, attempt, instance. */
 export function fenceOf(run: OwnedRun): [string, string, number, string] {
@@ -47,14 +59,58 @@ export interface UnheardClaim extends RunKey {
 }
 
 /**
- * The writes that end an attempt. Each names the attempt and asks for a lease that still holds: who was frozen past it,
- * or was reaped, changes nothing and is told so.
+ * The runs, and what the instance that owns them does with them. Each transition is one function of the database, called
+ * as one statement. Writes that end an attempt name it and ask for a lease that still holds: an owner that was frozen
+ * past it, or was reaped, changes nothing and is told so. Each claim has a number, by which its instance can tell
+ * afterwards what it has begun.
  */
-export class JobRunStore {
-  private readonly query: Query;
+export class JobRunRepository extends Repository<JobRun> {
+  constructor(
+    private readonly database: SchedulerDatabase,
+    private readonly partitions: PartitionStore,
+  ) {
+    super(JobRun, database.coordination.manager);
+  }
 
-  constructor(private readonly database: SchedulerDatabase) {
-    this.query = queryOn(database.coordination);
+  /** The run of one occurrence; null when there is none. */
+  ofOccurrence({ jobName, fireTime }: RunKey): Promise<JobRun | null> {
+    return this.findOneBy({ jobName, fireTime });
+  }
+
+  /** Those of these occurrences that have a row. */
+  async withRow(keys: readonly RunKey[]): Promise<RunKey[]> {
+    if (keys.length === 0) return [];
+    const rows = await this.database.call<ClaimRow>('job_run_decided_1', [
+      keys.map(({ jobName }) => jobName),
+      keys.map(({ fireTime }) => fireTime.toISOString()),
+    ]);
+    return rows.map(({ job_name, fire_time }) => ({ jobName: job_name, fireTime: fire_time }));
+  }
+
+  /** Claims what is due and free, in one batch. Losers write nothing. */
+  async claimDue(due: readonly DueOccurrence[], instanceId: string, claim = 0): Promise<ClaimAnswers> {
+    if (due.length === 0) return answers([]);
+    // One named twice would be answered twice, and both times as claimed.
+    const sorted = [...due].sort(byKey).filter((one, index, all) => index === 0 || byKey(all[index - 1]!, one) !== 0);
+    return this.partitions.makingSure(
+      () => sorted.map(({ fireTime }) => fireTime),
+      async () =>
+        answers(await this.database.call('job_run_claim_1', [JSON.stringify(sorted.map(given)), instanceId, claim])),
+    );
+  }
+
+  /**
+   * Claims runs that wait for their next attempt. At most one of a job that forbids overlap, and none beside a running
+   * one;
+   * of a backfill no more than it runs at a time, and none that would keep the schedule waiting.
+   */
+  async claimWaiting(waiting: readonly WaitingRun[], instanceId: string, claim = 0): Promise<ClaimAnswers> {
+    const rows = await this.database.call<ClaimRow>('job_run_start_1', [
+      JSON.stringify([...waiting].sort(byKey).map(given)),
+      instanceId,
+      claim,
+    ]);
+    return answers(rows.map((row) => ({ ...row, verdict: row.pages === null ? 'claimed' : 'fanned_out' })));
   }
 
   /** @returns null when the run is no longer ours */
@@ -73,7 +129,7 @@ export class JobRunStore {
 
   /** How this very attempt has ended; null when it has not. A write whose answer was lost may have been accepted. */
   async endOf(run: OwnedRun): Promise<WrittenEnd | null> {
-    const [ended] = await this.query<WrittenEnd>(
+    const [ended] = await queryOn(this.database.coordination)<WrittenEnd>(
       `select status, reason, pages, error
        from   ${this.database.tables.jobRuns}
        where  job_name = $1
@@ -110,6 +166,15 @@ export class JobRunStore {
     }));
   }
 
+  /**
+   * A row that somebody else holds is passed over, so that it does not hold up the others; for that reason, too, two
+   * such statements never wait for each other crosswise.
+   * @returns an answer for each, in the order they were given
+   */
+  endAll(ends: readonly RunEnd[]): Promise<EndAnswer[]> {
+    return writeEnds(this.database, ends, false);
+  }
+
   private async write(run: OwnedRun, ending: Ending | null): Promise<WrittenEnd | null> {
     const [answer] = await writeEnds(this.database, [{ run, ending }], true);
     return answer!.kind === 'written' ? answer!.end : null;
@@ -129,26 +194,8 @@ export type EndAnswer =
   /** Somebody holds the row, or the run is no longer ours. To be written by itself, which tells. */
   | { readonly kind: 'passed over' };
 
-/** Ends attempts, each behind its own fence: whose lease is over, or who was reaped, changes nothing. */
-export class RunEndsStore {
-  constructor(private readonly database: SchedulerDatabase) {}
-
-  /**
-   * A row that somebody else holds is passed over, so that it does not hold up the others; for that reason, too, two
-   * such statements never wait for each other crosswise.
-   * @returns an answer for each, in the order they were given
-   */
-  endAll(ends: readonly RunEnd[]): Promise<EndAnswer[]> {
-    return writeEnds(this.database, ends, false);
-  }
-}
-
 /** @param patient waits for rows that somebody holds: then what is passed over is no longer ours */
-export async function writeEnds(
-  database: SchedulerDatabase,
-  ends: readonly RunEnd[],
-  patient: boolean,
-): Promise<EndAnswer[]> {
+async function writeEnds(database: SchedulerDatabase, ends: readonly RunEnd[], patient: boolean): Promise<EndAnswer[]> {
   if (ends.length === 0) return [];
   const { instanceId } = ends[0]!.run;
   const given = ends.map(({ run, ending }, place) => {

@@ -1,5 +1,3 @@
-import type { PartitionStore } from '../database/partition.store.js';
-import type { SchedulerDatabase } from '../database/scheduler-database.js';
 import type { OverlapPolicy } from '../options/job-definition.js';
 import type { RunKey, RunTrigger, SavedCheckpoint } from '../options/run.js';
 
@@ -103,55 +101,8 @@ export interface ClaimAnswers {
   readonly answers: ClaimAnswer[];
 }
 
-/**
- * Turns occurrences into runs of one instance. Each claim has a number, by which its instance can tell afterwards what
- * it has begun: one whose answer was lost is handed back by it.
- */
-export class ClaimStore {
-  constructor(
-    private readonly database: SchedulerDatabase,
-    private readonly partitions: PartitionStore,
-  ) {}
-
-  /** Those of these occurrences that have a row. */
-  async withRow(keys: readonly RunKey[]): Promise<RunKey[]> {
-    if (keys.length === 0) return [];
-    const rows = await this.database.call<ClaimRow>('job_run_decided_1', [
-      keys.map(({ jobName }) => jobName),
-      keys.map(({ fireTime }) => fireTime.toISOString()),
-    ]);
-    return rows.map(({ job_name, fire_time }) => ({ jobName: job_name, fireTime: fire_time }));
-  }
-
-  /** Claims what is due and free, in one batch. Losers write nothing. */
-  async claimDue(due: readonly DueOccurrence[], instanceId: string, claim = 0): Promise<ClaimAnswers> {
-    if (due.length === 0) return answers([]);
-    // One named twice would be answered twice, and both times as claimed.
-    const sorted = [...due].sort(byKey).filter((one, index, all) => index === 0 || byKey(all[index - 1]!, one) !== 0);
-    return this.partitions.makingSure(
-      () => sorted.map(({ fireTime }) => fireTime),
-      async () =>
-        answers(await this.database.call('job_run_claim_1', [JSON.stringify(sorted.map(given)), instanceId, claim])),
-    );
-  }
-
-  /**
-   * Claims runs that wait for their next attempt. At most one of a job that forbids overlap, and none beside a running
-   * one;
-   * of a backfill no more than it runs at a time, and none that would keep the schedule waiting.
-   */
-  async claimWaiting(waiting: readonly WaitingRun[], instanceId: string, claim = 0): Promise<ClaimAnswers> {
-    const rows = await this.database.call<ClaimRow>('job_run_start_1', [
-      JSON.stringify([...waiting].sort(byKey).map(given)),
-      instanceId,
-      claim,
-    ]);
-    return answers(rows.map((row) => ({ ...row, verdict: row.pages === null ? 'claimed' : 'fanned_out' })));
-  }
-}
-
 /** A candidate with as little text as says it, for it crosses to the database at every claim. */
-function given(candidate: DueOccurrence | WaitingRun): object {
+export function given(candidate: DueOccurrence | WaitingRun): object {
   const { startsAt, byHand, ...facts } = { startsAt: null, byHand: false, ...candidate };
   return sparse({
     ...facts,
@@ -160,7 +111,7 @@ function given(candidate: DueOccurrence | WaitingRun): object {
   });
 }
 
-interface ClaimRow {
+export interface ClaimRow {
   job_name: string;
   fire_time: Date;
   verdict: ClaimVerdict;
@@ -178,7 +129,7 @@ interface ClaimRow {
   now: Date;
 }
 
-function answers(rows: readonly ClaimRow[]): ClaimAnswers {
+export function answers(rows: readonly ClaimRow[]): ClaimAnswers {
   return {
     databaseNow: rows[0]?.now ?? new Date(NaN),
     answers: rows.map((row) => ({
@@ -204,7 +155,7 @@ function checkpointOf({ has_checkpoint: there, checkpoint }: ClaimRow): SavedChe
 }
 
 /** Rows are written in the order of their key, so that two batches never wait for each other crosswise. */
-function byKey(a: RunKey, b: RunKey): number {
+export function byKey(a: RunKey, b: RunKey): number {
   if (a.jobName !== b.jobName) return a.jobName < b.jobName ? -1 : 1;
   return a.fireTime.getTime() - b.fireTime.getTime();
 }
