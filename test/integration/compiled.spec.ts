@@ -37,7 +37,7 @@ describeWithCompiler('a server that compiles what it takes for dear', () => {
     await server?.stop();
   }, 60_000);
 
-  it('compiles none of the statements that an idle scheduler repeats, nor those of a run', async () => {
+  it('G15 compiles none of the statements that an idle scheduler repeats, nor those of a run', async () => {
     expect(await database.query('select pg_jit_available() as available')).toEqual([{ available: true }]);
     @Injectable()
     class Jobs {

@@ -53,7 +53,7 @@ beforeEach(() => {
 });
 
 describe('whoever would take over', () => {
-  it('asks nothing while nothing is due and nobody was seen to run, and sleeps until something is due', async () => {
+  it('G15 asks nothing while nothing is due and nobody was seen to run, and sleeps until something is due', async () => {
     expect(await service.look()).toBe(60_000 + LOOK_EVERY_MS);
     expect(looks).toBe(0);
   });

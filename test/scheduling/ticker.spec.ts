@@ -321,7 +321,7 @@ describe('trap 22: date arithmetic', () => {
     return { jobs: counted, computed };
   }
 
-  it('is done for no job that is not due, jittered or not', async () => {
+  it('G15 is done for no job that is not due, jittered or not', async () => {
     const { jobs, computed } = countedJobs(
       aJob('due', '* * * * *'),
       aJob('daily', '0 12 * * *'),
