@@ -41,10 +41,15 @@ export const createRules = migration('CreateRules1796000000009', {
       select pg_notify('nestjs_distributed_cron_' || left(encode(sha256(convert_to(@schema_text, 'UTF8')), 'hex'), 16), what)
     $$`,
 
+    // An operator has paused the job, and that is not over.
+    `create or replace function @schema.job_is_paused_1(paused_at timestamptz, paused_until timestamptz) returns boolean language sql volatile as $$
+      select paused_at is not null and (paused_until is null or paused_until > clock_timestamp())
+    $$`,
+
     // An operator holds the job back right now: it is disabled, or paused.
     `create or replace function @schema.job_is_held_1(enabled boolean, paused_at timestamptz, paused_until timestamptz) returns boolean
     language sql volatile as $$
-      select not enabled or paused_at is not null and (paused_until is null or paused_until > clock_timestamp())
+      select not enabled or @schema.job_is_paused_1(paused_at, paused_until)
     $$`,
 
     // The flag is turned off in the table. One without a row is on, and so is none.
@@ -60,6 +65,13 @@ export const createRules = migration('CreateRules1796000000009', {
     // An instance has the run, and its lease holds.
     `create or replace function @schema.run_is_leased_1(status text, lease_until timestamptz) returns boolean language sql volatile as $$
       select status = 'running' and lease_until > clock_timestamp()
+    $$`,
+
+    // The run is this attempt's, and this instance's, still: the fence of whatever they write.
+    `create or replace function @schema.run_is_ours_1(
+      its_attempt integer, its_instance text, attempt integer, claimed_by text, status text, lease_until timestamptz) returns boolean
+    language sql volatile as $$
+      select attempt = its_attempt and claimed_by = its_instance and @schema.run_is_leased_1(status, lease_until)
     $$`,
 
     // The run has an instance whose lease ran out.
@@ -106,10 +118,12 @@ export const createRules = migration('CreateRules1796000000009', {
     `drop function if exists @schema.run_is_asked_for_1`,
     `drop function if exists @schema.run_is_under_way_1`,
     `drop function if exists @schema.run_is_expired_1`,
+    `drop function if exists @schema.run_is_ours_1`,
     `drop function if exists @schema.run_is_leased_1`,
     `drop function if exists @schema.run_waits_1`,
     `drop function if exists @schema.flag_is_off_1`,
     `drop function if exists @schema.job_is_held_1`,
+    `drop function if exists @schema.job_is_paused_1`,
     `drop function if exists @schema.wake_1`,
     `drop function if exists @schema.receipt_lock_1`,
     `drop function if exists @schema.job_lock_all_1`,

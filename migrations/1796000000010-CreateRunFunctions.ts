@@ -554,9 +554,7 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
         select given.*
         from   job_runs run
         join   given on given.job_name = run.job_name and given.fire_time = run.fire_time
-        where  run.attempt = given.attempt
-        and    run.claimed_by = given.claimed_by
-        and    run_is_leased_1(run.status, run.lease_until)
+        where  run_is_ours_1(given.attempt, given.claimed_by, run.attempt, run.claimed_by, run.status, run.lease_until)
         for    no key update of run skip locked
       )
       update job_runs run
@@ -572,9 +570,7 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
       from   free
       where  run.job_name = free.job_name
       and    run.fire_time = free.fire_time
-      and    run.attempt = free.attempt
-      and    run.claimed_by = free.claimed_by
-      and    run_is_leased_1(run.status, run.lease_until)
+      and    run_is_ours_1(free.attempt, free.claimed_by, run.attempt, run.claimed_by, run.status, run.lease_until)
       returning free.place, run.status, run.reason;
 
       if jsonb_path_exists(ends, '$[*] ? (@.status == "queued")') then perform wake_1('runs'); end if;
@@ -631,17 +627,13 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
         select held.id
         from   held
         join   job_runs run on run.job_name = held.job_name and run.fire_time = held.fire_time
-        where  run.attempt = held.attempt
-        and    run.claimed_by = held.claimed_by
-        and    run_is_leased_1(run.status, run.lease_until)
+        where  run_is_ours_1(held.attempt, held.claimed_by, run.attempt, run.claimed_by, run.status, run.lease_until)
       ),
       free as (
         select run.job_name, run.fire_time, held.id, held.attempt, held.claimed_by, held.lease_ms
         from   job_runs run
         join   held on held.job_name = run.job_name and held.fire_time = run.fire_time
-        where  run.attempt = held.attempt
-        and    run.claimed_by = held.claimed_by
-        and    run_is_leased_1(run.status, run.lease_until)
+        where  run_is_ours_1(held.attempt, held.claimed_by, run.attempt, run.claimed_by, run.status, run.lease_until)
         for    no key update of run skip locked
       ),
       renewed as (
@@ -650,9 +642,7 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
         from   free
         where  run.job_name = free.job_name
         and    run.fire_time = free.fire_time
-        and    run.attempt = free.attempt
-        and    run.claimed_by = free.claimed_by
-        and    run_is_leased_1(run.status, run.lease_until)
+        and    run_is_ours_1(free.attempt, free.claimed_by, run.attempt, run.claimed_by, run.status, run.lease_until)
         returning free.id, run.lease_until
       )
       select ours.id, renewed.lease_until
@@ -945,9 +935,7 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
         from   unnest(jobs, fire_times, attempts, instances) as given (job_name, fire_time, attempt, claimed_by)
         join   job_runs run on run.job_name = given.job_name and run.fire_time = given.fire_time
         where  given.claimed_by = any (gone)
-        and    run.attempt = given.attempt
-        and    run.claimed_by = given.claimed_by
-        and    run_is_leased_1(run.status, run.lease_until)
+        and    run_is_ours_1(given.attempt, given.claimed_by, run.attempt, run.claimed_by, run.status, run.lease_until)
         order  by run.job_name, run.fire_time
         for    no key update of run skip locked
       )

@@ -27,9 +27,7 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
         from   @schema.job_runs run
         where  run.job_name = its_job
         and    run.fire_time = its_fire_time
-        and    run.attempt = its_attempt
-        and    run.claimed_by = its_instance
-        and    @schema.run_is_leased_1(run.status, run.lease_until);
+        and    @schema.run_is_ours_1(its_attempt, its_instance, run.attempt, run.claimed_by, run.status, run.lease_until);
       else
         perform
         from   @schema.job_pages page
@@ -64,9 +62,7 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
         from   @schema.job_runs run
         where  run.job_name = its_job
         and    run.fire_time = its_fire_time
-        and    run.attempt = its_attempt
-        and    run.claimed_by = its_instance
-        and    @schema.run_is_leased_1(run.status, run.lease_until)
+        and    @schema.run_is_ours_1(its_attempt, its_instance, run.attempt, run.claimed_by, run.status, run.lease_until)
         for    key share;
       else
         perform
@@ -528,9 +524,7 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
       set    checkpoint = its_checkpoint::jsonb
       where  job_name = its_job
       and    fire_time = its_fire_time
-      and    attempt = its_attempt
-      and    claimed_by = its_instance
-      and    run_is_leased_1(status, lease_until);
+      and    run_is_ours_1(its_attempt, its_instance, attempt, claimed_by, status, lease_until);
       return case when found then 'saved' else 'refused' end;
     end $$`,
 
@@ -548,9 +542,7 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
                checkpoint = coalesce(its_checkpoint::jsonb, checkpoint)
         where  job_name = its_job
         and    fire_time = its_fire_time
-        and    attempt = its_attempt
-        and    claimed_by = its_instance
-        and    run_is_leased_1(status, lease_until);
+        and    run_is_ours_1(its_attempt, its_instance, attempt, claimed_by, status, lease_until);
         if found then
           return;
         end if;

@@ -160,9 +160,7 @@ export const createPageFunctions = migration('CreatePageFunctions1796000000012',
              finished_at = case when published > 0 then null else clock_timestamp() end
       where  run.job_name = its_job
       and    run.fire_time = its_fire_time
-      and    run.attempt = its_attempt
-      and    run.claimed_by = its_instance
-      and    run_is_leased_1(run.status, run.lease_until);
+      and    run_is_ours_1(its_attempt, its_instance, run.attempt, run.claimed_by, run.status, run.lease_until);
       perform pages_end_run_1(its_job, its_fire_time);
       select run.status, run.reason, run.pages, run.error
       into   status, reason, pages, error

@@ -84,7 +84,7 @@ export class ExplainStore {
     const [row] = await this.query<StoredSchedule & Omit<ExplainedJob, 'paused'> & PausedRow>(
       `select job.cron, job.time_zone as "timeZone", job.calendar,
               job.effective_from as "effectiveFrom", job.decided_until as "decidedUntil", job.enabled,
-              job.paused_at is not null and (job.paused_until is null or job.paused_until > clock_timestamp()) as paused,
+              ${this.database.tables.qualify('job_is_paused_1')}(job.paused_at, job.paused_until) as paused,
               job.paused_at as since, job.paused_until as until, job.paused_by as by, job.paused_reason as reason,
               job.policies ->> 'flag' as flag, coalesce(job.policies ->> 'flagOff', 'finish') as "flagOff",
               ${this.database.tables.qualify('flag_is_off_1')}(job.policies ->> 'flag') as "flagIsOff",

@@ -72,7 +72,7 @@ export class InventoryStore {
     const [clock] = await this.query<{ now: Date }>('select clock_timestamp() as now');
     const jobs = await this.query<Omit<InventoryRow, 'last'> & { last: StoredLastRun | null }>(
       `select job.name, job.owner, job.cron, job.time_zone as "timeZone", job.calendar, job.policies, job.handler, job.enabled,
-              job.paused_at is not null and (job.paused_until is null or job.paused_until > clock_timestamp()) as paused,
+              ${this.database.tables.qualify('job_is_paused_1')}(job.paused_at, job.paused_until) as paused,
               job.paused_at as "pausedAt", job.paused_until as "pausedUntil", job.paused_by as "pausedBy", job.paused_reason as "pausedReason",
               job.overridden_at as "overriddenAt", job.overridden_by as "overriddenBy", job.overridden_reason as "overriddenReason",
               ${this.database.tables.qualify('flag_is_off_1')}(job.policies ->> 'flag') as "flagIsOff",

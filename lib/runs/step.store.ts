@@ -1,5 +1,5 @@
 import type { OwnedRun, SavedCheckpoint } from '../options/run.js';
-import { fenceOf, IS_OURS } from './job-run.repository.js';
+import { fenceOf } from './job-run.repository.js';
 import { queryOn, type Query } from '../database/query.js';
 import type { Statement } from '../database/transactions.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
@@ -32,7 +32,9 @@ export class StepStore {
     const [row] = await this.query<{ kept: boolean; value: unknown }>(
       `select checkpoint is not null as kept, checkpoint as value
        from   ${this.database.tables.jobRuns}
-       where  ${IS_OURS}
+       where  job_name = $1
+       and    fire_time = $2
+       and    ${this.database.tables.qualify('run_is_ours_1')}($3, $4, attempt, claimed_by, status, lease_until)
        for    no key update`,
       fenceOf(run),
     );
