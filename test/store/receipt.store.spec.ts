@@ -72,10 +72,14 @@ describe('G4 a receipt', () => {
   it('makes a second one wait for the first, and find it done', async () => {
     let letGo!: () => void;
     const held = new Promise<void>((resolve) => (letGo = resolve));
+    let opened!: () => void;
+    const isOpen = new Promise<void>((resolve) => (opened = resolve));
     const first = transaction(async (manager) => {
       await stores.receipts.open(manager, run, KEY, 'key');
+      opened();
       await held;
     });
+    await isOpen;
     const second = transaction(async (manager) => (await stores.receipts.open(manager, run, KEY, 'key')).kind);
     await blocked(stores.test, 1);
     letGo();
