@@ -60,12 +60,7 @@ export class Cancels {
     private readonly pages: PageKeeper,
   ) {}
 
-  /**
-   * A run that waits is cancelled at once; the handler of one that runs is told to stop, wherever it runs, with a
-   * `CancelledError` as its signal's reason. It keeps its lease until it has ended. Of one that was fanned out, pages
-   * that wait are cancelled, and the handlers of the others are told; it is cancelled when the last of those has ended.
-   * @throws InvalidOptionsError; RunRefusedError when there is no such run, or it has ended
-   */
+  /** See `SchedulerService.cancel`. */
   async cancel(jobName: string, fireTime: Date, operator: Operator): Promise<Cancelled> {
     const verb = 'SchedulerService.cancel';
     const read = readOperator(operator, verb);

@@ -157,15 +157,7 @@ export class DeadLetters {
     private readonly pages: PageKeeper,
   ) {}
 
-  /**
-   * Lets one run begin again, with all the attempts its job allows: the same occurrence, so that receipts hold what was
-   * done. It waits like any waiting run: for its turn, and for the end of a pause. A done, skipped or cancelled run may
-   * be replayed as well. One that died of its pages begins again with those that are not done; its handler is not
-   * called.
-   * @throws UnknownRunError when there is none
-   * @throws RunStateError when it is running or queued, when its row stands for a gap of several occurrences, or when
-   * its job was removed
-   */
+  /** See `SchedulerService.replay`. */
   async replay(jobName: string, fireTime: Date, operator: Operator): Promise<void> {
     const actor = readOperator(operator, 'SchedulerService.replay');
     const key = keyOf(jobName, fireTime, 'SchedulerService.replay');
@@ -175,10 +167,7 @@ export class DeadLetters {
     this.wake();
   }
 
-  /**
-   * Lets runs begin again, as by {@link replay}; the earliest fire times first.
-   * @returns those that do, or with `dryRun` would, and how many are left
-   */
+  /** See `SchedulerService.replayAll`. */
   async replayAll(filter: DeadLetterFilter, operator: Operator, options?: BulkOptions): Promise<FoundRuns> {
     const actor = readOperator(operator, 'SchedulerService.replayAll');
     const { filter: which, limit, dryRun } = readBulk(filter, options, 'SchedulerService.replayAll');
@@ -188,11 +177,7 @@ export class DeadLetters {
     return replayed;
   }
 
-  /**
-   * Ends a dead run, or one that waits for its next attempt: it is cancelled, with the operator's reason, and needs
-   * nobody.
-   * @throws UnknownRunError when there is none, RunStateError when it is in another state
-   */
+  /** See `SchedulerService.discard`. */
   async discard(jobName: string, fireTime: Date, operator: Operator): Promise<void> {
     const actor = withReason(operator, 'SchedulerService.discard');
     const key = keyOf(jobName, fireTime, 'SchedulerService.discard');
@@ -207,10 +192,7 @@ export class DeadLetters {
       );
   }
 
-  /**
-   * Ends runs, as by {@link discard}; the earliest fire times first. With `dryRun` no reason is needed.
-   * @returns those that are ended, or with `dryRun` would be, and how many are left
-   */
+  /** See `SchedulerService.discardAll`. */
   async discardAll(filter: DeadLetterFilter, operator: Operator, options?: BulkOptions): Promise<FoundRuns> {
     const { filter: which, limit, dryRun } = readBulk(filter, options, 'SchedulerService.discardAll');
     if (dryRun) {

@@ -167,18 +167,13 @@ export class DeadPages {
     private readonly reaper: ReaperService,
   ) {}
 
-  /** Pages that wait for a person, the earliest fire times first. @throws InvalidOptionsError */
+  /** See `SchedulerService.deadPages`. */
   async list(filter?: DeadPageFilter, options?: Pick<DeadPageOptions, 'limit'>): Promise<FoundPages> {
     const { filter: which, limit } = readPageFilter(filter, options, 'SchedulerService.deadPages');
     return this.store.find(which, limit);
   }
 
-  /**
-   * Lets dead pages begin again, with all their attempts and the same receipts; those that are done are left alone.
-   * Their occurrence waits like any waiting run: for its turn, and for the end of a pause. Then it is under way, and
-   * ends with the last of them.
-   * @throws InvalidOptionsError
-   */
+  /** See `SchedulerService.replayPages`. */
   async replay(filter: DeadPageFilter, operator: Operator, options?: DeadPageOptions): Promise<ChangedPages> {
     const verb = 'SchedulerService.replayPages';
     const actor = readOperator(operator, verb);
@@ -188,11 +183,7 @@ export class DeadPages {
     return changed;
   }
 
-  /**
-   * Ends dead pages for good: they are cancelled, with the operator's reason. When none is left of a dead occurrence,
-   * that is cancelled, too. With `dryRun` no reason is needed.
-   * @throws InvalidOptionsError
-   */
+  /** See `SchedulerService.discardPages`. */
   async discard(filter: DeadPageFilter, operator: Operator, options?: DeadPageOptions): Promise<ChangedPages> {
     const verb = 'SchedulerService.discardPages';
     const { by, reason } = readOperator(operator, verb);

@@ -46,14 +46,7 @@ export class Deliveries implements OnModuleDestroy {
     private readonly events: SchedulerEvents,
   ) {}
 
-  /**
-   * Delivers one occurrence, as often as you like: it runs once. Whichever replica has room starts it, this one at
-   * once. Its decision is that of the ticker: what is paused, turned off, in the way of another run or too late gets a
-   * row that says so. Also for a job with `trigger: 'schedule'`: whoever is first, the ticker or the delivery, decides.
-   * @returns what there is of it now; `duplicate` when it was decided before
-   * @throws InvalidOptionsError, UnknownJobError; DeliveryRefusedError when the schedule has no such time, or it is
-   * still to come
-   */
+  /** See `SchedulerService.deliver`. */
   async deliver(jobName: string, options?: DeliverOptions): Promise<Delivered> {
     const { fireTime, ...rest } = readOperationOptions(options, DELIVER_OPTIONS, VERB);
     return this.take(jobName, fireTime ? { kind: 'planned', at: fireTime.getTime() } : { kind: 'now' }, rest);

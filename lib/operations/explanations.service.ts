@@ -297,12 +297,7 @@ function startsOf({
 export class Explanations {
   constructor(private readonly store: ExplainStore) {}
 
-  /**
-   * How many runners started for that planned time; what blocked the second start; whether it overlapped others; what
-   * to do to rerun it; and why it did not run, when it did not. By the schedule as it is now. A job or a time that
-   * nobody knows is an answer, too.
-   * @throws InvalidOptionsError
-   */
+  /** See `SchedulerService.explain`. */
   async explain(jobName: string, fireTime: Date): Promise<Explanation> {
     const verb = 'SchedulerService.explain';
     const key = { jobName: jobNameOf(jobName, verb), fireTime: given(fireTime, instant, `${verb}: fireTime`) };

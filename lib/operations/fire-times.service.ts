@@ -29,10 +29,7 @@ export class FireTimes {
     private readonly time: DatabaseTime,
   ) {}
 
-  /**
-   * The fire times of a job that come next. Looks at nothing but the schedule: a job that is paused has them, too.
-   * @throws UnknownJobError, InvalidOptionsError
-   */
+  /** See `SchedulerService.nextFireTimes`. */
   next(jobName: string, options?: NextFireTimesOptions): Date[] {
     const job = this.jobs.get(jobName)?.definition;
     if (!job) throw new UnknownJobError(jobName, this.jobs.names());

@@ -69,7 +69,7 @@ export class Flags {
     private readonly answers: FlagAnswers,
   ) {}
 
-  /** Off: no job that names the flag starts from now on, on any replica. @throws InvalidOptionsError */
+  /** See `SchedulerService.setFlag`. */
   async setFlag(name: string, on: boolean, operator: Operator): Promise<void> {
     const verb = 'SchedulerService.setFlag';
     await this.store.set(
@@ -81,10 +81,7 @@ export class Flags {
     this.follower.wake();
   }
 
-  /**
-   * Those that are set and those that jobs name, by name. The provider is asked about those that it was not asked about
-   * within ten seconds, and waited for a second at most.
-   */
+  /** See `SchedulerService.flags`. */
   async flags(): Promise<FlagState[]> {
     const stored = await this.store.list();
     const answers = await this.answers.shown(stored.map(({ name }) => name));

@@ -236,24 +236,13 @@ function parametersOf({
 export class InDoubt {
   constructor(private readonly store: InDoubtStore) {}
 
-  /**
-   * The calls that wait for a person, the oldest first: parked ones, and those whose run has ended. Ask the receiver
-   * for the idempotency key, then say what came of it: {@link resolveInDoubt}.
-   * @throws InvalidOptionsError
-   */
+  /** See `SchedulerService.inDoubt`. */
   async inDoubt(filter?: InDoubtFilter): Promise<EffectInDoubt[]> {
     const { which, limit } = readInDoubt(filter, 'SchedulerService.inDoubt');
     return this.store.find(which, limit);
   }
 
-  /**
-   * Says what came of calls in doubt. `done`: they happened, and no attempt makes them again; with the answer, if it is
-   * known. `undone`: they did not, and the next attempt makes them: `replay` the run, if it has ended. Kept in
-   * `job_actions`.
-   * @param filter at least one of its fields but `limit`
-   * @returns those that were decided now, and how many are left; none when the filter finds nothing in doubt
-   * @throws InvalidOptionsError
-   */
+  /** See `SchedulerService.resolveInDoubt`. */
   async resolveInDoubt(filter: InDoubtFilter, as: 'done' | 'undone', resolution: Resolution): Promise<ResolvedEffects> {
     const verb = 'SchedulerService.resolveInDoubt';
     const { which, limit, asks } = readInDoubt(filter, verb);

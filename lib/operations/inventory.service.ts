@@ -214,14 +214,14 @@ export class Inventory {
     private readonly answers: FlagAnswers,
   ) {}
 
-  /** Every job that the database knows, by name: also those of other versions, and those that are gone. */
+  /** See `SchedulerService.inventory`. */
   async inventory(): Promise<InventoryEntry[]> {
     const { now, jobs } = await this.store.jobs();
     const answers = await this.answers.shown([...new Set(jobs.flatMap((job) => flagOf(job) ?? []))]);
     return jobs.map((job) => this.entry(job, now, answers.get(flagOf(job) ?? '') ?? null));
   }
 
-  /** What operators did, the newest first. @throws InvalidOptionsError */
+  /** See `SchedulerService.actions`. */
   async actions(options?: ActionsOptions): Promise<KeptAction[]> {
     const { jobName = null, limit = 100 } = readOperationOptions(options, ACTIONS_OPTIONS, 'SchedulerService.actions');
     return this.store.actions(jobName, limit);

@@ -117,13 +117,7 @@ export class ManualRuns {
     private readonly reaper: ReaperService,
   ) {}
 
-  /**
-   * Adds a run with an identity of its own, whose `trigger` is `manual`: it is none of the schedule's occurrences and
-   * takes the place of none. Whichever replica has room starts it, this one at once.
-   * @returns its key: the fire time is when it was asked for
-   * @throws InvalidOptionsError, UnknownJobError, RenamedJobError; RunRefusedError when the job is held back, or a run
-   * is in the way
-   */
+  /** See `SchedulerService.runNow`. */
   async runNow(jobName: string, operator: Operator, options?: RunNowOptions): Promise<RunKey> {
     const verb = 'SchedulerService.runNow';
     const read = readOperator(operator, verb);

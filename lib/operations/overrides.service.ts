@@ -109,14 +109,7 @@ export class Overrides {
     private readonly follower: ScheduleFollower,
   ) {}
 
-  /**
-   * The schedule holds from now on, on every replica as soon as it looks: it is woken up, or does within one
-   * `pollInterval`.
-   * What the job leaves out (`exclude`, `startAt`, `endAt`) stays.
-   * @throws InvalidOptionsError, InvalidCronExpressionError, InvalidTimeZoneError, InvalidCalendarError,
-   * RenamedJobError;
-   * UnknownJobError also for a job made at run time, which is changed with `JobRegistry.update`
-   */
+  /** See `SchedulerService.override`. */
   async override(jobName: string, schedule: ScheduleOverride, operator: Operator): Promise<void> {
     const verb = 'SchedulerService.override';
     const read = readOperator(operator, verb);
@@ -132,12 +125,7 @@ export class Overrides {
     this.follower.wake();
   }
 
-  /**
-   * The schedule that the code declares holds again, as soon as an instance that declares it looks: it is woken up, or
-   * does within one `pollInterval`.
-   * @returns false when there was no override
-   * @throws UnknownJobError, RenamedJobError
-   */
+  /** See `SchedulerService.clearOverride`. */
   async clearOverride(jobName: string, operator: Operator): Promise<boolean> {
     const verb = 'SchedulerService.clearOverride';
     const cleared = await this.store.clear(jobNameOf(jobName, verb), readOperator(operator, verb));

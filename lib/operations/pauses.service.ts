@@ -67,21 +67,14 @@ export class Pauses {
     private readonly reaper: ReaperService,
   ) {}
 
-  /**
-   * Nothing of the job starts from now on, on any replica.
-   * @throws InvalidOptionsError, UnknownJobError, RenamedJobError
-   */
+  /** See `SchedulerService.pause`. */
   async pause(jobName: string, operator: Operator, options?: PauseOptions): Promise<Pause> {
     const read = readOperator(operator, 'SchedulerService.pause');
     const { until = null } = readOperationOptions(options, PAUSE_OPTIONS, 'SchedulerService.pause');
     return this.store.pause(jobNameOf(jobName, 'SchedulerService.pause'), until, read);
   }
 
-  /**
-   * The job goes on with what is due from now on.
-   * @returns false when it was not paused
-   * @throws as `pause`
-   */
+  /** See `SchedulerService.resume`. */
   async resume(jobName: string, operator: Operator): Promise<boolean> {
     const resumed = await this.store.resume(
       jobNameOf(jobName, 'SchedulerService.resume'),
@@ -91,7 +84,7 @@ export class Pauses {
     return resumed;
   }
 
-  /** @returns false when it was enabled already */
+  /** See `SchedulerService.enable`. */
   async enable(jobName: string, operator: Operator): Promise<boolean> {
     const enabled = await this.store.setEnabled(
       jobNameOf(jobName, 'SchedulerService.enable'),
@@ -102,7 +95,7 @@ export class Pauses {
     return enabled;
   }
 
-  /** Like a pause that has no end. @returns false when it was disabled already */
+  /** See `SchedulerService.disable`. */
   async disable(jobName: string, operator: Operator): Promise<boolean> {
     return this.store.setEnabled(
       jobNameOf(jobName, 'SchedulerService.disable'),

@@ -7,26 +7,42 @@ import { integer } from '../options/option-rules.js';
 import { AfterRegistration } from '../database/registration.js';
 import type { BackfillPlan, BackfillProgress } from '../catch-up/backfills.service.js';
 import { Backfills } from '../catch-up/backfills.service.js';
-import { Cancels } from './cancels.service.js';
-import { DeadPages } from './dead-pages.service.js';
-import { DeadLetters } from './dead-letters.service.js';
-import { Deliveries } from './deliveries.service.js';
+import { Cancels, type Cancelled } from './cancels.service.js';
+import {
+  DeadPages,
+  type ChangedPages,
+  type DeadPageFilter,
+  type DeadPageOptions,
+  type FoundPages,
+} from './dead-pages.service.js';
+import { DeadLetters, type FoundRuns } from './dead-letters.service.js';
+import { Deliveries, type DeliverOptions } from './deliveries.service.js';
 import { Explanations } from './explanations.service.js';
-import { FireTimes } from './fire-times.service.js';
-import { Flags } from './flags.service.js';
-import { InDoubt } from './in-doubt.service.js';
-import { Inventory } from './inventory.service.js';
-import { ManualRuns } from './manual-runs.service.js';
-import { Overrides } from './overrides.service.js';
-import { Pauses } from './pauses.service.js';
-import { Skips } from './skips.service.js';
+import { FireTimes, type NextFireTimesOptions } from './fire-times.service.js';
+import { Flags, type FlagState } from './flags.service.js';
+import {
+  InDoubt,
+  type EffectInDoubt,
+  type InDoubtFilter,
+  type Resolution,
+  type ResolvedEffects,
+} from './in-doubt.service.js';
+import { Inventory, type ActionsOptions, type InventoryEntry, type KeptAction } from './inventory.service.js';
+import { ManualRuns, type RunNowOptions } from './manual-runs.service.js';
+import { Overrides, type ScheduleOverride } from './overrides.service.js';
+import { Pauses, type PauseOptions, type Pause } from './pauses.service.js';
+import type { BulkOptions, DeadLetterFilter } from './dead-letter-filter.js';
+import type { Delivered } from './delivered.js';
+import type { Explanation } from './explanation-facts.js';
+import type { Operator } from '../options/operator-options.js';
+import type { RunKey } from '../options/run.js';
+import { Skips, type SkipOptions } from './skips.service.js';
 
 const numberOfBackfills = integer({ atLeast: 1, atMost: 10_000 });
 
 /**
  * The operator's verbs in one place: what a person, a script or a screen does with jobs. Nothing here runs by itself.
- * Each verb is described where it is made; all by which a person changes something take `{ by, reason? }` and are kept
- * in `job_actions`.
+ * All by which a person changes something take `{ by, reason? }` and are kept in `job_actions`.
  */
 @Injectable()
 @AfterRegistration()
@@ -49,134 +65,228 @@ export class SchedulerService {
     private readonly doubts: InDoubt,
   ) {}
 
-  /** Every job that the database knows, and how it stands. See {@link Inventory.inventory}. */
-  inventory(): ReturnType<Inventory['inventory']> {
+  /** Every job that the database knows, by name: also those of other versions, and those that are gone. */
+  inventory(): Promise<InventoryEntry[]> {
     return this.inventories.inventory();
   }
 
-  /** What operators did, newest first. See {@link Inventory.actions}. */
-  actions(...args: Parameters<Inventory['actions']>): ReturnType<Inventory['actions']> {
-    return this.inventories.actions(...args);
+  /** What operators did, the newest first. @throws InvalidOptionsError */
+  actions(options?: ActionsOptions): Promise<KeptAction[]> {
+    return this.inventories.actions(options);
   }
 
-  /** What became of a planned time, and why. See {@link Explanations.explain}. */
-  explain(...args: Parameters<Explanations['explain']>): ReturnType<Explanations['explain']> {
-    return this.explanations.explain(...args);
+  /**
+   * How many runners started for that planned time; what blocked the second start; whether it overlapped others; what
+   * to do to rerun it; and why it did not run, when it did not. By the schedule as it is now. A job or a time that
+   * nobody knows is an answer, too.
+   * @throws InvalidOptionsError
+   */
+  explain(jobName: string, fireTime: Date): Promise<Explanation> {
+    return this.explanations.explain(jobName, fireTime);
   }
 
-  /** The fire times that come next. See {@link FireTimes.next}. */
-  nextFireTimes(...args: Parameters<FireTimes['next']>): Date[] {
-    return this.fireTimes.next(...args);
+  /**
+   * The fire times of a job that come next. Looks at nothing but the schedule: a job that is paused has them, too.
+   * @throws UnknownJobError, InvalidOptionsError
+   */
+  nextFireTimes(jobName: string, options?: NextFireTimesOptions): Date[] {
+    return this.fireTimes.next(jobName, options);
   }
 
-  /** No start until it is resumed, or until a time. See {@link Pauses.pause}. */
-  pause(...args: Parameters<Pauses['pause']>): ReturnType<Pauses['pause']> {
-    return this.pauses.pause(...args);
+  /**
+   * Nothing of the job starts from now on, on any replica.
+   * @throws InvalidOptionsError, UnknownJobError, RenamedJobError
+   */
+  pause(jobName: string, operator: Operator, options?: PauseOptions): Promise<Pause> {
+    return this.pauses.pause(jobName, operator, options);
   }
 
-  /** What is due from now on runs. See {@link Pauses.resume}. */
-  resume(...args: Parameters<Pauses['resume']>): ReturnType<Pauses['resume']> {
-    return this.pauses.resume(...args);
+  /**
+   * The job goes on with what is due from now on.
+   * @returns false when it was not paused
+   * @throws as {@link pause}
+   */
+  resume(jobName: string, operator: Operator): Promise<boolean> {
+    return this.pauses.resume(jobName, operator);
   }
 
-  /** The end of {@link disable}. */
-  enable(...args: Parameters<Pauses['enable']>): ReturnType<Pauses['enable']> {
-    return this.pauses.enable(...args);
+  /** @returns false when it was enabled already */
+  enable(jobName: string, operator: Operator): Promise<boolean> {
+    return this.pauses.enable(jobName, operator);
   }
 
-  /** No start until it is enabled. See {@link Pauses.disable}. */
-  disable(...args: Parameters<Pauses['disable']>): ReturnType<Pauses['disable']> {
-    return this.pauses.disable(...args);
+  /** Like a pause that has no end. @returns false when it was disabled already */
+  disable(jobName: string, operator: Operator): Promise<boolean> {
+    return this.pauses.disable(jobName, operator);
   }
 
-  /** Another expression or zone holds, through deploys. See {@link Overrides.override}. */
-  override(...args: Parameters<Overrides['override']>): ReturnType<Overrides['override']> {
-    return this.overrides.override(...args);
+  /**
+   * The schedule holds from now on, on every replica as soon as it looks: it is woken up, or does within one
+   * `pollInterval`.
+   * What the job leaves out (`exclude`, `startAt`, `endAt`) stays.
+   * @throws InvalidOptionsError, InvalidCronExpressionError, InvalidTimeZoneError, InvalidCalendarError,
+   * RenamedJobError;
+   * UnknownJobError also for a job made at run time, which is changed with `JobRegistry.update`
+   */
+  override(jobName: string, schedule: ScheduleOverride, operator: Operator): Promise<void> {
+    return this.overrides.override(jobName, schedule, operator);
   }
 
-  /** What the code declares holds again. See {@link Overrides.clearOverride}. */
-  clearOverride(...args: Parameters<Overrides['clearOverride']>): ReturnType<Overrides['clearOverride']> {
-    return this.overrides.clearOverride(...args);
+  /**
+   * The schedule that the code declares holds again, as soon as an instance that declares it looks: it is woken up, or
+   * does within one `pollInterval`.
+   * @returns false when there was no override
+   * @throws UnknownJobError, RenamedJobError
+   */
+  clearOverride(jobName: string, operator: Operator): Promise<boolean> {
+    return this.overrides.clearOverride(jobName, operator);
   }
 
-  /** The next occurrences will not run. See {@link Skips.skipNext}. */
-  skipNext(...args: Parameters<Skips['skipNext']>): ReturnType<Skips['skipNext']> {
-    return this.skips.skipNext(...args);
+  /**
+   * The next occurrences do not run: each has its row from now on, `skipped by …`. Asked again before they have passed,
+   * it names the same ones.
+   * @returns their fire times: fewer when the schedule ends
+   * @throws InvalidOptionsError, UnknownJobError, RenamedJobError
+   */
+  skipNext(jobName: string, operator: Operator, options?: SkipOptions): Promise<Date[]> {
+    return this.skips.skipNext(jobName, operator, options);
   }
 
-  /** Takes {@link skipNext} back. */
-  unskip(...args: Parameters<Skips['unskip']>): ReturnType<Skips['unskip']> {
-    return this.skips.unskip(...args);
+  /**
+   * An occurrence that was to be skipped runs after all. @throws InvalidOptionsError; RunRefusedError when it was not,
+   * or its time has come
+   */
+  unskip(jobName: string, fireTime: Date, operator: Operator): Promise<void> {
+    return this.skips.unskip(jobName, fireTime, operator);
   }
 
-  /** Turns a feature flag on or off. See {@link Flags.setFlag}. */
-  setFlag(...args: Parameters<Flags['setFlag']>): ReturnType<Flags['setFlag']> {
-    return this.switches.setFlag(...args);
+  /** Off: no job that names the flag starts from now on, on any replica. @throws InvalidOptionsError */
+  setFlag(name: string, on: boolean, operator: Operator): Promise<void> {
+    return this.switches.setFlag(name, on, operator);
   }
 
-  /** The feature flags that jobs name, or that are set. */
-  flags(): ReturnType<Flags['flags']> {
+  /**
+   * Those that are set and those that jobs name, by name. The provider is asked about those that it was not asked about
+   * within ten seconds, and waited for a second at most.
+   */
+  flags(): Promise<FlagState[]> {
     return this.switches.flags();
   }
 
-  /** A run of its own, now. See {@link ManualRuns.runNow}. */
-  runNow(...args: Parameters<ManualRuns['runNow']>): ReturnType<ManualRuns['runNow']> {
-    return this.manualRuns.runNow(...args);
+  /**
+   * Adds a run with an identity of its own, whose `trigger` is `manual`: it is none of the schedule's occurrences and
+   * takes the place of none. Whichever replica has room starts it, this one at once.
+   * @returns its key: the fire time is when it was asked for
+   * @throws InvalidOptionsError, UnknownJobError, RenamedJobError; RunRefusedError when the job is held back, or a run
+   * is in the way
+   */
+  runNow(jobName: string, operator: Operator, options?: RunNowOptions): Promise<RunKey> {
+    return this.manualRuns.runNow(jobName, operator, options);
   }
 
-  /** Takes in an occurrence that a clock outside delivers; no operator's act. See {@link Deliveries.deliver}. */
-  deliver(...args: Parameters<Deliveries['deliver']>): ReturnType<Deliveries['deliver']> {
-    return this.deliveries.deliver(...args);
+  /**
+   * Delivers one occurrence, as often as you like: it runs once. Whichever replica has room starts it, this one at
+   * once. Its decision is that of the ticker: what is paused, turned off, in the way of another run or too late gets a
+   * row that says so. Also for a job with `trigger: 'schedule'`: whoever is first, the ticker or the delivery, decides.
+   * @returns what there is of it now; `duplicate` when it was decided before
+   * @throws InvalidOptionsError, UnknownJobError; DeliveryRefusedError when the schedule has no such time, or it is
+   * still to come
+   */
+  deliver(jobName: string, options?: DeliverOptions): Promise<Delivered> {
+    return this.deliveries.deliver(jobName, options);
   }
 
-  /** Ends a run before it has done its work. See {@link Cancels.cancel}. */
-  cancel(...args: Parameters<Cancels['cancel']>): ReturnType<Cancels['cancel']> {
-    return this.cancels.cancel(...args);
+  /**
+   * A run that waits is cancelled at once; the handler of one that runs is told to stop, wherever it runs, with a
+   * `CancelledError` as its signal's reason. It keeps its lease until it has ended. Of one that was fanned out, pages
+   * that wait are cancelled, and the handlers of the others are told; it is cancelled when the last of those has ended.
+   * @throws InvalidOptionsError; RunRefusedError when there is no such run, or it has ended
+   */
+  cancel(jobName: string, fireTime: Date, operator: Operator): Promise<Cancelled> {
+    return this.cancels.cancel(jobName, fireTime, operator);
   }
 
-  /** Runs an ended run once more, under the same key. See {@link DeadLetters.replay}. */
-  replay(...args: Parameters<DeadLetters['replay']>): ReturnType<DeadLetters['replay']> {
-    return this.deadLetters.replay(...args);
+  /**
+   * Lets one run begin again, with all the attempts its job allows: the same occurrence, so that receipts hold what was
+   * done. It waits like any waiting run: for its turn, and for the end of a pause. A done, skipped or cancelled run may
+   * be replayed as well. One that died of its pages begins again with those that are not done; its handler is not
+   * called.
+   * @throws UnknownRunError when there is none
+   * @throws RunStateError when it is running or queued, when its row stands for a gap of several occurrences, or when
+   * its job was removed
+   */
+  replay(jobName: string, fireTime: Date, operator: Operator): Promise<void> {
+    return this.deadLetters.replay(jobName, fireTime, operator);
   }
 
-  /** {@link replay} of many. See {@link DeadLetters.replayAll}. */
-  replayAll(...args: Parameters<DeadLetters['replayAll']>): ReturnType<DeadLetters['replayAll']> {
-    return this.deadLetters.replayAll(...args);
+  /**
+   * Lets runs begin again, as by {@link replay}; the earliest fire times first.
+   * @returns those that do, or with `dryRun` would, and how many are left
+   */
+  replayAll(filter: DeadLetterFilter, operator: Operator, options?: BulkOptions): Promise<FoundRuns> {
+    return this.deadLetters.replayAll(filter, operator, options);
   }
 
-  /** Ends a run that failed for good. See {@link DeadLetters.discard}. */
-  discard(...args: Parameters<DeadLetters['discard']>): ReturnType<DeadLetters['discard']> {
-    return this.deadLetters.discard(...args);
+  /**
+   * Ends a dead run, or one that waits for its next attempt: it is cancelled, with the operator's reason, and needs
+   * nobody.
+   * @throws UnknownRunError when there is none, RunStateError when it is in another state
+   */
+  discard(jobName: string, fireTime: Date, operator: Operator): Promise<void> {
+    return this.deadLetters.discard(jobName, fireTime, operator);
   }
 
-  /** {@link discard} of many. See {@link DeadLetters.discardAll}. */
-  discardAll(...args: Parameters<DeadLetters['discardAll']>): ReturnType<DeadLetters['discardAll']> {
-    return this.deadLetters.discardAll(...args);
+  /**
+   * Ends runs, as by {@link discard}; the earliest fire times first. With `dryRun` no reason is needed.
+   * @returns those that are ended, or with `dryRun` would be, and how many are left
+   */
+  discardAll(filter: DeadLetterFilter, operator: Operator, options?: BulkOptions): Promise<FoundRuns> {
+    return this.deadLetters.discardAll(filter, operator, options);
   }
 
-  /** Calls outside the database that nobody knows the end of. See {@link InDoubt.inDoubt}. */
-  inDoubt(...args: Parameters<InDoubt['inDoubt']>): ReturnType<InDoubt['inDoubt']> {
-    return this.doubts.inDoubt(...args);
+  /**
+   * The calls that wait for a person, the oldest first: parked ones, and those whose run has ended. Ask the receiver
+   * for the idempotency key, then say what came of it: {@link resolveInDoubt}.
+   * @throws InvalidOptionsError
+   */
+  inDoubt(filter?: InDoubtFilter): Promise<EffectInDoubt[]> {
+    return this.doubts.inDoubt(filter);
   }
 
-  /** Says what came of them. See {@link InDoubt.resolveInDoubt}. */
-  resolveInDoubt(...args: Parameters<InDoubt['resolveInDoubt']>): ReturnType<InDoubt['resolveInDoubt']> {
-    return this.doubts.resolveInDoubt(...args);
+  /**
+   * Says what came of calls in doubt. `done`: they happened, and no attempt makes them again; with the answer, if it is
+   * known. `undone`: they did not, and the next attempt makes them: `replay` the run, if it has ended. Kept in
+   * `job_actions`.
+   * @param filter at least one of its fields but `limit`
+   * @returns those that were decided now, and how many are left; none when the filter finds nothing in doubt
+   * @throws InvalidOptionsError
+   */
+  resolveInDoubt(filter: InDoubtFilter, as: 'done' | 'undone', resolution: Resolution): Promise<ResolvedEffects> {
+    return this.doubts.resolveInDoubt(filter, as, resolution);
   }
 
-  /** Pages that wait for a person. See {@link DeadPages.list}. */
-  deadPages(...args: Parameters<DeadPages['list']>): ReturnType<DeadPages['list']> {
-    return this.pages.list(...args);
+  /** Pages that wait for a person, the earliest fire times first. @throws InvalidOptionsError */
+  deadPages(filter?: DeadPageFilter, options?: Pick<DeadPageOptions, 'limit'>): Promise<FoundPages> {
+    return this.pages.list(filter, options);
   }
 
-  /** Runs dead pages once more. See {@link DeadPages.replay}. */
-  replayPages(...args: Parameters<DeadPages['replay']>): ReturnType<DeadPages['replay']> {
-    return this.pages.replay(...args);
+  /**
+   * Lets dead pages begin again, with all their attempts and the same receipts; those that are done are left alone.
+   * Their occurrence waits like any waiting run: for its turn, and for the end of a pause. Then it is under way, and
+   * ends with the last of them.
+   * @throws InvalidOptionsError
+   */
+  replayPages(filter: DeadPageFilter, operator: Operator, options?: DeadPageOptions): Promise<ChangedPages> {
+    return this.pages.replay(filter, operator, options);
   }
 
-  /** Ends dead pages for good. See {@link DeadPages.discard}. */
-  discardPages(...args: Parameters<DeadPages['discard']>): ReturnType<DeadPages['discard']> {
-    return this.pages.discard(...args);
+  /**
+   * Ends dead pages for good: they are cancelled, with the operator's reason. When none is left of a dead occurrence,
+   * that is cancelled, too. With `dryRun` no reason is needed.
+   * @throws InvalidOptionsError
+   */
+  discardPages(filter: DeadPageFilter, operator: Operator, options?: DeadPageOptions): Promise<ChangedPages> {
+    return this.pages.discard(filter, operator, options);
   }
 
   /**

@@ -99,12 +99,7 @@ const SKIP_OPTIONS = { count: { rule: integer({ atLeast: 1, atMost: 1_000 }) } }
 export class Skips {
   constructor(private readonly store: SkipStore) {}
 
-  /**
-   * The next occurrences do not run: each has its row from now on, `skipped by …`. Asked again before they have passed,
-   * it names the same ones.
-   * @returns their fire times: fewer when the schedule ends
-   * @throws InvalidOptionsError, UnknownJobError, RenamedJobError
-   */
+  /** See `SchedulerService.skipNext`. */
   async skipNext(jobName: string, operator: Operator, options?: SkipOptions): Promise<Date[]> {
     const verb = 'SchedulerService.skipNext';
     const read = readOperator(operator, verb);
@@ -118,10 +113,7 @@ export class Skips {
     );
   }
 
-  /**
-   * An occurrence that was to be skipped runs after all. @throws InvalidOptionsError; RunRefusedError when it was not,
-   * or its time has come
-   */
+  /** See `SchedulerService.unskip`. */
   async unskip(jobName: string, fireTime: Date, operator: Operator): Promise<void> {
     const verb = 'SchedulerService.unskip';
     await this.store.unskip(

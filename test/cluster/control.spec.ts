@@ -1,5 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { Cancels, Flags, SchedulerService, type DistributedSchedulerOptions } from '../../lib/index.js';
+import { SchedulerService, type DistributedSchedulerOptions } from '../../lib/index.js';
+import { Cancels } from '../../lib/operations/cancels.service.js';
+import { Flags } from '../../lib/operations/flags.service.js';
 import { closeApps, startApp } from '../integration/support/apps.js';
 import { Cluster } from './harness/cluster.js';
 import { everyTenSeconds } from './harness/crons.js';

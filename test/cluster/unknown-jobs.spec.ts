@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { Inventory } from '../../lib/index.js';
+import { Inventory } from '../../lib/operations/inventory.service.js';
 import { closeApps, startApp } from '../integration/support/apps.js';
 import { Cluster } from './harness/cluster.js';
 import { EVERY_SECOND } from './harness/crons.js';

@@ -4,22 +4,22 @@ import type { TestingModule } from '@nestjs/testing';
 import { once } from 'node:events';
 import {
   CancelledError,
-  Cancels,
   DistributedCron,
   DistributedCronHandler,
-  Explanations,
-  Flags,
-  Inventory,
   JobRegistry,
-  ManualRuns,
-  Overrides,
-  Pauses,
   RunRefusedError,
-  Skips,
   type CronRun,
   type DistributedCronOptions,
   type DistributedSchedulerOptions,
 } from '../../lib/index.js';
+import { Cancels } from '../../lib/operations/cancels.service.js';
+import { Explanations } from '../../lib/operations/explanations.service.js';
+import { Flags } from '../../lib/operations/flags.service.js';
+import { Inventory } from '../../lib/operations/inventory.service.js';
+import { ManualRuns } from '../../lib/operations/manual-runs.service.js';
+import { Overrides } from '../../lib/operations/overrides.service.js';
+import { Pauses } from '../../lib/operations/pauses.service.js';
+import { Skips } from '../../lib/operations/skips.service.js';
 import { eventually } from '../cluster/harness/eventually.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { closeApps, nextEvent, startApp } from './support/apps.js';

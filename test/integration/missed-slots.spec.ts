@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { DistributedCron, Pauses, type CronRun, type DistributedCronOptions } from '../../lib/index.js';
+import { DistributedCron, type CronRun, type DistributedCronOptions } from '../../lib/index.js';
+import { Pauses } from '../../lib/operations/pauses.service.js';
 import { eventually } from '../cluster/harness/eventually.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { closeApps, startApp } from './support/apps.js';

@@ -15,13 +15,8 @@ import { APP_GUARD, Reflector } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { Test } from '@nestjs/testing';
-import {
-  Deliveries,
-  DistributedCron,
-  DistributedSchedulerModule,
-  SchedulerService,
-  type CronRun,
-} from '../../lib/index.js';
+import { DistributedCron, DistributedSchedulerModule, SchedulerService, type CronRun } from '../../lib/index.js';
+import { Deliveries } from '../../lib/operations/deliveries.service.js';
 import { DeliveryStore } from '../../lib/operations/delivery.store.js';
 import {
   DistributedCronTriggerModule,
