@@ -28,13 +28,38 @@ export function migration(name: string, { up, down, createsSchema = false }: Tex
       async up(queryRunner: QueryRunner): Promise<void> {
         const target = schemaOf(queryRunner, schema);
         if (createsSchema) await ensureSchema(queryRunner, target);
-        for (const text of up) await queryRunner.query(inSchema(text, target));
+        await withBoundedLocks(queryRunner, async () => {
+          for (const text of up) await queryRunner.query(inSchema(text, target));
+        });
       }
 
       async down(queryRunner: QueryRunner): Promise<void> {
-        for (const text of down) await queryRunner.query(inSchema(text, schemaOf(queryRunner, schema)));
+        const target = schemaOf(queryRunner, schema);
+        await withBoundedLocks(queryRunner, async () => {
+          for (const text of down) await queryRunner.query(inSchema(text, target));
+        });
       }
     };
+}
+
+/** How long a migration waits for a lock, in milliseconds, where nothing else says how long. */
+const LOCK_WITHIN_MS = 5_000;
+
+/**
+ * A migration that waits for a long transaction has everybody behind it wait: with the application's own data source it
+ * gives up (55P03, the transaction is rolled back) and can be run again. A `lock_timeout` that is set already holds.
+ */
+async function withBoundedLocks(queryRunner: QueryRunner, work: () => Promise<void>): Promise<void> {
+  const rows: unknown = await queryRunner.query(`select current_setting('lock_timeout') as bound`);
+  const isUnbounded = (rows as [{ bound: string }])[0].bound === '0';
+  if (isUnbounded) await setLockTimeout(queryRunner, LOCK_WITHIN_MS);
+  await work();
+  if (isUnbounded) await setLockTimeout(queryRunner, 0);
+}
+
+/** Until the end of the transaction. */
+async function setLockTimeout(queryRunner: QueryRunner, millis: number): Promise<void> {
+  await queryRunner.query(`select set_config('lock_timeout', $1, true)`, [String(millis)]);
 }
 
 /**
