@@ -66,7 +66,12 @@ async function toCommonJs(file) {
   const known = code.includes('importMetaUrl')
     ? `const importMetaUrl = require('node:url').pathToFileURL(__filename).href;\n`
     : '';
-  write(join(CJS, file), known + ES_MODULES_ONLY.reduce((all, name) => withVendored(all, name, file), code));
+  // Modules are strict; what is made of them has to say so, before anything else.
+  const strict = `'use strict';\n${known}${code}`;
+  write(
+    join(CJS, file),
+    ES_MODULES_ONLY.reduce((all, name) => withVendored(all, name, file), strict),
+  );
 }
 
 function withVendored(code, name, file) {
@@ -87,7 +92,7 @@ async function writeEntries(name, file) {
     `'use strict';
 const formats = (globalThis[${SHARED}] ??= {});
 formats.first ??= 'cjs';
-module.exports = formats.first === 'cjs' ? require('./${file}.js') : require('../${file}.js');
+module.exports = formats['${name}'] ??= formats.first === 'cjs' ? require('./${file}.js') : require('../${file}.js');
 `,
   );
   write(
@@ -96,7 +101,7 @@ module.exports = formats.first === 'cjs' ? require('./${file}.js') : require('..
 import * as own from './${file}.js';
 const formats = (globalThis[${SHARED}] ??= {});
 formats.first ??= 'esm';
-const all = formats.first === 'esm' ? own : createRequire(import.meta.url)('./cjs/${file}.js');
+const all = (formats['${name}'] ??= formats.first === 'esm' ? own : createRequire(import.meta.url)('./cjs/${file}.js'));
 ${names.map((one) => `export const ${one} = all.${one};`).join('\n')}
 `,
   );

@@ -93,7 +93,7 @@ export class Duties {
 
   /** The heartbeat ends last: until then, what still runs keeps its lease. */
   async stop(): Promise<void> {
-    for (const duty of this.duties) await duty.end();
+    await Promise.allSettled(this.duties.map((duty) => duty.end()));
     const left = this.duties.filter(({ goesOn }) => goesOn !== 'while claiming');
     await Promise.all(left.map((duty) => within(LAST_PASS_WITHIN_MS, duty.stop())));
     this.othersWakeUps?.unsubscribe();

@@ -48,6 +48,7 @@ export abstract class Duty {
 
   /** @param firstInMs when the first pass is due, in milliseconds, unless something wakes the duty before */
   start(firstInMs = 0): void {
+    this.stopping = false;
     this.loop.start(firstInMs);
   }
 
