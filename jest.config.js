@@ -29,5 +29,5 @@ export default {
   globalTeardown: '<rootDir>/test/support/global-teardown.mjs',
   // Most of the time tests wait for what other processes do.
   maxWorkers: 4,
-  testTimeout: 60_000,
+  testTimeout: 120_000,
 };

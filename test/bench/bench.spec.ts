@@ -82,4 +82,4 @@ it('a benchmark that does not exist is refused with the names of those that do',
   const { code, output, errors } = await bench('--only', 'tock', '--json');
   expect({ code, output }).toEqual({ code: 1, output: '' });
   expect(errors).toMatch(/no benchmark tock[^]*schedules, boot, memory, tick/);
-}, 90_000);
+});

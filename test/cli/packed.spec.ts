@@ -35,7 +35,7 @@ beforeAll(async () => {
     JSON.stringify({ name: 'application', version: '1.0.0', dependencies: { 'nestjs-distributed-cron': '*' } }),
   );
   await run('npm', ['rebuild', '--ignore-scripts', '--offline', 'nestjs-distributed-cron'], { cwd: application });
-}, 120_000);
+});
 afterAll(async () => {
   await closeApps();
   await database.drop();
@@ -84,4 +84,4 @@ it('npx nestjs-distributed-cron, from the packed package: helps, delivers, and e
     stderr: 'There is no job "exprot"; did you mean "export"?\n',
   });
   expect(await npx('trigger')).toMatchObject({ code: 2 });
-}, 120_000);
+});

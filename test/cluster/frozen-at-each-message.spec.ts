@@ -53,7 +53,7 @@ beforeAll(async () => {
   const plan = { jobs: JOBS, runTimeHandlers: ['a handler'] };
   ground = await FreezeGround.make({ worker: JOBS, runTimeHandlers: plan.runTimeHandlers });
   caller = await ground.start('caller', { ...plan, scheduler: { enabled: false } });
-}, 90_000);
+});
 afterAll(() => ground.end());
 
 const operate = <Result>(method: string, ...args: unknown[]): Promise<Result> =>

@@ -17,7 +17,7 @@ interface Duty {
 let ground: FreezeGround;
 let named = 0;
 
-beforeAll(async () => void (ground = await FreezeGround.make()), 90_000);
+beforeAll(async () => void (ground = await FreezeGround.make()));
 afterAll(() => ground.end());
 
 const by = { by: 'an operator', reason: 'a test' };

@@ -76,7 +76,7 @@ beforeAll(async () => {
   receiver = new Receiver();
   to = await receiver.listen();
   ground = await FreezeGround.make();
-}, 90_000);
+});
 afterAll(async () => {
   await receiver.close();
   await ground?.end();

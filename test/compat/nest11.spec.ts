@@ -53,7 +53,7 @@ describe('the packed library', () => {
       await npm(['install', '--prefer-offline'], folder, 90_000);
       copyFileSync(fileURLToPath(new URL('nest11.app.cjs', import.meta.url)), join(folder, 'app.cjs'));
       const env = { ...process.env, DATABASE_URL: database.url, NODE_OPTIONS: undefined, NODE_ENV: undefined };
-      const app = await run(process.execPath, ['app.cjs'], { cwd: folder, env, timeout: 30_000 });
+      const app = await run(process.execPath, ['app.cjs'], { cwd: folder, env, timeout: 50_000 });
       const said = JSON.parse(app.stdout) as Said;
       expect(said.versions).toEqual([expect.stringMatching(/^11\./), expect.stringMatching(/^0\.3\./)]);
       expect(said.migrations).toBeGreaterThan(0);

@@ -40,4 +40,4 @@ it('a stop waits for the one job that is being decided, not for all that were mi
   fail(new Error('Query read timeout'));
   await stopped;
   expect(asked).toEqual(['one']);
-}, 5_000);
+});

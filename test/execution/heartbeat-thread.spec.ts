@@ -54,7 +54,7 @@ describe('the heartbeat’s thread', () => {
     await failed(1);
     await sleep(50);
     await thread.stop();
-  }, 5_000);
+  });
 
   it('stops while it can’t be started again, because there is no password', async () => {
     let asked = 0;
@@ -66,7 +66,7 @@ describe('the heartbeat’s thread', () => {
     thread.post(POISON);
     await failed(2);
     await thread.stop();
-  }, 5_000);
+  });
 
   it('does not begin when it was stopped while its password was made', async () => {
     let give = (_password: string) => {};

@@ -71,7 +71,7 @@ async function progress(
   id: string,
   condition: (one: BackfillProgress) => boolean,
 ): Promise<BackfillProgress> {
-  for (const end = Date.now() + 15_000; Date.now() < end; ) {
+  for (const end = Date.now() + 50_000; Date.now() < end; ) {
     const one = (await scheduler.backfills()).find((backfill) => backfill.id === id)!;
     if (condition(one)) return one;
     await new Promise<void>((resolve) => {

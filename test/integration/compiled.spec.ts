@@ -30,12 +30,12 @@ describeWithCompiler('a server that compiles what it takes for dear', () => {
     ]);
     database = await createTestDatabase(server.url);
     await database.query('create extension pg_stat_statements');
-  }, 120_000);
+  });
   afterAll(async () => {
     await closeApps();
     await database?.drop();
     await server?.stop();
-  }, 60_000);
+  });
 
   it('G15 compiles none of the statements that an idle scheduler repeats, nor those of a run', async () => {
     expect(await database.query('select pg_jit_available() as available')).toEqual([{ available: true }]);
@@ -61,5 +61,5 @@ describeWithCompiler('a server that compiles what it takes for dear', () => {
     );
     expect(calls.filter(({ query }) => /insert into .*job_runs/s.test(query)).length).toBeGreaterThan(0);
     expect(calls.filter(({ compiled }) => compiled).map(({ query }) => query.slice(0, 200))).toEqual([]);
-  }, 120_000);
+  });
 });

@@ -72,8 +72,8 @@ async function nextLook(): Promise<void> {
 }
 
 async function until(fact: () => boolean): Promise<void> {
-  for (const deadline = Date.now() + 10_000; !fact(); ) {
-    if (Date.now() > deadline) throw new Error('It did not come about within 10 s.');
+  for (const deadline = Date.now() + 50_000; !fact(); ) {
+    if (Date.now() > deadline) throw new Error('It did not come about within 50 s.');
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
 }

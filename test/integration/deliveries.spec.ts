@@ -121,7 +121,7 @@ describe('an external job', () => {
       text: `export of ${fireTime.toISOString()} is done; this delivery changed nothing.`,
     });
     expect(seen).toHaveLength(1);
-  }, 60_000);
+  });
 
   it('is started elsewhere where there is no room here', async () => {
     const disabled = await app(EVERY_MINUTE, {}, { enabled: false });
@@ -348,7 +348,7 @@ describe('who fires a job', () => {
     expect(new Set(fireTimes).size).toBe(fireTimes.length);
     const left = (await rows()).filter(({ status }) => status !== 'done' && status !== 'running');
     expect(left.every(({ status, reason }) => status === 'skipped' && reason === 'superseded by an edit')).toBe(true);
-  }, 60_000);
+  });
 
   it('goes on under another name: a delivery to the old one is one to the new one', async () => {
     await app(EVERY_MINUTE);

@@ -252,7 +252,7 @@ function isAlive(pid: number): boolean {
 }
 
 async function until(condition: () => boolean): Promise<void> {
-  for (const end = Date.now() + 15_000; !condition(); await sleep(20)) {
-    if (Date.now() > end) throw new Error(`still not so after 15 s: ${condition}`);
+  for (const end = Date.now() + 50_000; !condition(); await sleep(20)) {
+    if (Date.now() > end) throw new Error(`still not so after 50 s: ${condition}`);
   }
 }

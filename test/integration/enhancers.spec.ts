@@ -157,7 +157,7 @@ beforeAll(async () => {
       .pipe(
         scan((all, event) => all.set(event.jobName, all.get(event.jobName) ?? event), ends),
         only(({ size }) => size === 8),
-        timeout(20_000),
+        timeout(50_000),
       ),
   );
 });

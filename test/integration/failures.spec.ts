@@ -83,7 +83,7 @@ beforeAll(async () => {
       firstValueFrom(
         jobs.pipe(
           filter(({ size }) => size === 2 * THROWN.length),
-          timeout(20_000),
+          timeout(50_000),
         ),
       ),
     ),

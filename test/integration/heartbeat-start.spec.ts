@@ -103,14 +103,14 @@ describe('B64 under Node’s permission model', () => {
 
   it('a process that may have threads keeps its leases', async () => {
     expect(await run([...given, '--allow-worker'])).toEqual(WELL);
-  }, 60_000);
+  });
 
   it('a process that may have none is told so at its start, and nothing of the database', async () => {
     const { failed, message } = await run(given);
     expect(failed).toBe('HeartbeatThreadError');
     expect(message).toMatch(/permission model.*--allow-worker/);
     expect(message).not.toMatch(/PostgreSQL|database|password/);
-  }, 60_000);
+  });
 });
 
 describe('B48 an application that was bundled into one file', () => {
@@ -186,7 +186,7 @@ describe('B48 an application that was bundled into one file', () => {
         }),
       }),
     ).toEqual(WELL);
-  }, 60_000);
+  });
 
   it.each(['esm', 'cjs'] as const)(
     '%s: runs with the thread’s file named, bundled beside it',
@@ -203,7 +203,7 @@ describe('B48 an application that was bundled into one file', () => {
     const { failed, message } = await run([], { env: { HEARTBEAT_THREAD: missing } });
     expect(failed).toBe('HeartbeatThreadError');
     expect(message).toContain(missing);
-  }, 60_000);
+  });
 
   it('is told of a thread that fails for a reason of its own, in its words', async () => {
     const broken = join(folder, 'broken.mjs');
@@ -212,5 +212,5 @@ describe('B48 an application that was bundled into one file', () => {
     expect(failed).toBe('HeartbeatThreadError');
     expect(message).toContain('no such luck');
     expect(message).not.toMatch(/database cannot be reached|user and password/);
-  }, 60_000);
+  });
 });

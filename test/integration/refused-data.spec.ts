@@ -77,7 +77,7 @@ describe('data that the database refuses stops one job', () => {
     await database.query(`update job_schedule set earlier_holds = '[]' where name = 'bad'`);
     await nextRun(app, 'bad');
     expect(refused).toHaveLength(1);
-  }, 60_000);
+  });
 
   it('of which a run has reached the bound of its attempts: the others start, it is named once', async () => {
     const { database, refused, events } = await start();
@@ -101,7 +101,7 @@ describe('data that the database refuses stops one job', () => {
     });
     await othersGoOn(again);
     expect(refused).toMatchObject([{ jobName: 'bad', step: 'start' }]);
-  }, 60_000);
+  });
 
   it('of which an expired run can’t be written: the others are reaped, it is named once', async () => {
     const { app, database, refused, events } = await start();
@@ -129,7 +129,7 @@ describe('data that the database refuses stops one job', () => {
       { jobName: 'bad', step: 'reap', error: { message: 'no orphans of this job here' } },
     ]);
     expect(events.filter(({ type }) => type === 'loop.failed')).toEqual([]);
-  }, 60_000);
+  });
 });
 
 describe('an end that the database refuses as it is', () => {
@@ -167,7 +167,7 @@ describe('an end that the database refuses as it is', () => {
     await nextRun(app, 'quiet');
     await nextEvent(app, 'run.dead', ({ jobName, fireTime }) => jobName === 'loud' && fireTime > dead.fireTime);
     expect(failed).toEqual([]);
-  }, 60_000);
+  });
 
   it('so are the answers and failures of effects: each happens once, and its run goes on', async () => {
     const calls: string[] = [];
@@ -203,7 +203,7 @@ describe('an end that the database refuses as it is', () => {
       { effect: 'understood', state: 'done', result: 'bezahlt: ü', message: null },
       { effect: 'failed', state: 'in_doubt', result: null, message: 'declined \\u{1f4a5}' },
     ]);
-  }, 60_000);
+  });
 
   it('so is the end of a page', async () => {
     @Module({ providers: [{ provide: PAGE_QUEUE, useValue: new InMemoryPageQueue() }], exports: [PAGE_QUEUE] })
@@ -231,5 +231,5 @@ describe('an end that the database refuses as it is', () => {
     expect(await app.get(SchedulerService).deadPages({ jobName: 'paged' })).toMatchObject({
       pages: [{ error: { message: 'torn \\u{1f4a5}' } }],
     });
-  }, 60_000);
+  });
 });

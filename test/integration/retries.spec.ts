@@ -172,5 +172,5 @@ describe('a replay', () => {
     expect(earlier_attempts.map(({ attempt, error }: any) => [attempt, error.message])).toEqual(
       [1, 2, 3, 4].map((attempt) => [attempt, 'no template']),
     );
-  }, 20_000);
+  });
 });

@@ -42,4 +42,4 @@ it('a worker whose tables are not there yet leaves the process its turns, and wo
   await other.enqueue('other', [{ ...PAGE, jobName: 'other' }]);
   await queue.enqueue('statements', [PAGE]);
   expect(await delivered).toEqual(PAGE);
-}, 60_000);
+});

@@ -48,5 +48,5 @@ describe('BullMQ on PostgreSQL', () => {
     await until(() => queue.enqueue('job', [ticket('made after')]));
     await until(() => expect(seen.sort()).toEqual(['made after', 'made before']));
     await worker.stop();
-  }, 60_000);
+  });
 });

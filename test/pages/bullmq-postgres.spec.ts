@@ -17,5 +17,5 @@ async function create() {
 }
 
 describe('BullMQ on PostgreSQL', () => {
-  it.each(pageQueueConformance({ create }))('$name', ({ check }) => check(), 90_000);
+  it.each(pageQueueConformance({ create }))('$name', ({ check }) => check());
 });

@@ -19,7 +19,7 @@ async function create() {
   });
   afterAll(() => redis?.stop());
 
-  it.each(pageQueueConformance({ create }))('$name', ({ check }) => check(), 90_000);
+  it.each(pageQueueConformance({ create }))('$name', ({ check }) => check());
 });
 
 (hasRedisServer ? describe : describe.skip)('a Redis that is gone', () => {

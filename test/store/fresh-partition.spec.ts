@@ -25,7 +25,7 @@ beforeAll(async () => {
      select name, '* * * * * *', 'UTC', '{"overlap": "forbid"}', $2 from unnest($1::text[]) name`,
     [names, secondsAgo(2_000)],
   );
-}, 60_000);
+});
 afterAll(() => stores.test.drop());
 
 async function fill(): Promise<void> {
@@ -108,4 +108,4 @@ it('a partition that nobody has analyzed yet is not gone through', async () => {
   await workAt(500);
   await workAt(499);
   expect(await readThrough()).toBe(0);
-}, 120_000);
+});

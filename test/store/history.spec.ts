@@ -27,7 +27,7 @@ beforeAll(async () => {
     [names, secondsAgo(0), RUNS_EACH],
   );
   await stores.test.query('analyze job_runs, job_schedule');
-}, 120_000);
+});
 afterAll(() => stores.test.drop());
 
 /** Rows of runs that were read by going through a whole table, and how often an index was used. */

@@ -56,7 +56,7 @@ it('of attempts whose leases end one after the other, each that was reaped has i
   for (let tries = 0; tries < 100 && (await transactions()) > 0; tries++)
     await stores.test.query('select pg_sleep(0.02)');
   expect(await transactions()).toBe(0);
-}, 60_000);
+});
 
 it('of jobs that nobody knows, too, and of no other attempt', async () => {
   await stores.test.query('delete from job_runs');

@@ -9,7 +9,7 @@ const LOOK_EVERY_MS = 50;
 export async function eventually<Found>(
   what: string,
   look: () => Promise<Found | undefined | null | false>,
-  { withinMs = 30_000, seen }: { withinMs?: number; seen?: () => Promise<unknown> } = {},
+  { withinMs = 60_000, seen }: { withinMs?: number; seen?: () => Promise<unknown> } = {},
 ): Promise<Found> {
   const end = performance.now() + withinMs;
   for (;;) {

@@ -53,7 +53,7 @@ export function nextEvent<Type extends SchedulerFact['type']>(
   type: Type,
   condition: (event: EventOf<Type>) => boolean = () => true,
 ): Promise<EventOf<Type>> {
-  return firstValueFrom(app.get(SchedulerEvents).of(type).pipe(filter(condition), timeout(15_000)));
+  return firstValueFrom(app.get(SchedulerEvents).of(type).pipe(filter(condition), timeout(50_000)));
 }
 
 /** The next completion of that job. */
