@@ -2,7 +2,7 @@ import pg from 'pg';
 import { ClaimService } from '../../dist/lib/index.js';
 import type { OwnedRun } from '../../dist/lib/options/run.js';
 import { runId } from '../../dist/lib/options/run.js';
-import { ReaperStore } from '../../dist/lib/runs/reaper.store.js';
+import { ReapingRepository } from '../../dist/lib/runs/reaping.repository.js';
 import { renewLeases } from '../../dist/lib/runs/renew-leases.js';
 import { JobRunRepository } from '../../dist/lib/runs/job-run.repository.js';
 import { Tables } from '../../dist/lib/database/tables.js';
@@ -17,7 +17,7 @@ const { url, runs, batch, renewals, overlap } = JSON.parse(process.argv[2]!) as 
 const { app, jobs } = await bystander(url, jobsEachSecond(batch, 'history', { overlap }));
 const claims = app.get(ClaimService, { strict: false });
 const ends = app.get(JobRunRepository, { strict: false });
-const reaper = app.get(ReaperStore, { strict: false });
+const reaper = app.get(ReapingRepository, { strict: false });
 const names = jobs.map(({ name }) => name);
 const client = new pg.Client({ connectionString: url });
 await client.connect();

@@ -9,7 +9,7 @@ import { Cancellations } from '../../dist/lib/runs/cancellations.js';
 import { JobInstanceStore } from '../../dist/lib/jobs/job-instance.store.js';
 import { JobScheduleStore } from '../../dist/lib/jobs/job-schedule.store.js';
 import type { DueOccurrence } from '../../dist/lib/runs/claim.js';
-import { ReaperStore } from '../../dist/lib/runs/reaper.store.js';
+import { ReapingRepository } from '../../dist/lib/runs/reaping.repository.js';
 import { JobRunRepository, type RunEnd } from '../../dist/lib/runs/job-run.repository.js';
 import type { OwnedRun, RunKey } from '../../dist/lib/options/run.js';
 import type { SimulatedDatabase } from './simulated-database.js';
@@ -73,7 +73,7 @@ export function fakedStores(id: string, { time, database, company, roundTripMs, 
         claimDue: (due: readonly DueOccurrence[]) => overTheWire(() => database.claim(due, id)),
         withRow: (keys: readonly RunKey[]) => overTheWire(() => database.look(keys, id)),
         endAll: (ends: readonly RunEnd[]) => statement('end', () => ends.map(({ run }) => ended(run)), ends.length),
-        complete: (run: OwnedRun) => statement('end', () => ended(run).end, 1),
+        end: (run: OwnedRun) => statement('end', () => ended(run).end, 1),
       },
     },
     {
@@ -85,7 +85,7 @@ export function fakedStores(id: string, { time, database, company, roundTripMs, 
     },
     { provide: JobInstanceStore, useValue: { unregistered: () => statement('unregistered', () => []) } },
     {
-      provide: ReaperStore,
+      provide: ReapingRepository,
       useValue: {
         outlook: () => statement('outlook', outlook),
         orphanRunsOf: () => statement('unregistered', () => []),

@@ -2,7 +2,7 @@ import type { Candidate } from '../../dist/lib/runs/claim.service.js';
 import { ClaimService } from '../../dist/lib/index.js';
 import { JobInstanceStore } from '../../dist/lib/jobs/job-instance.store.js';
 import { JobScheduleStore } from '../../dist/lib/jobs/job-schedule.store.js';
-import { ReaperStore } from '../../dist/lib/runs/reaper.store.js';
+import { ReapingRepository } from '../../dist/lib/runs/reaping.repository.js';
 import { JobRunRepository } from '../../dist/lib/runs/job-run.repository.js';
 import type { OwnedRun } from '../../dist/lib/options/run.js';
 import { bystander, jobsEachSecond } from './job-class.js';
@@ -25,7 +25,7 @@ const [claims, ends, schedules, instances, reaper] = [
   of(JobRunRepository),
   of(JobScheduleStore),
   of(JobInstanceStore),
-  of(ReaperStore),
+  of(ReapingRepository),
 ] as const;
 const names = jobs.map(({ name }) => name);
 for (let index = 0; index < replicas; index++)

@@ -4,7 +4,7 @@ import { SchedulerEvents } from '../observe/scheduler-events.js';
 import { RefusedData } from '../runs/refused-data.js';
 import { tellReaped } from '../runs/tell-reaped.js';
 import { monotonicNow } from '../database/clock.js';
-import { ReaperStore, type RefusedRun } from '../runs/reaper.store.js';
+import { ReapingRepository, type RefusedRun } from '../runs/reaping.repository.js';
 import { runId } from '../options/run.js';
 import { JobInstanceStore, type UnregisteredJob } from './job-instance.store.js';
 
@@ -27,7 +27,7 @@ export class UnregisteredJobs {
     private readonly instances: JobInstanceStore,
     private readonly known: KnownJobs,
     private readonly events: SchedulerEvents,
-    private readonly reaper: ReaperStore,
+    private readonly reaper: ReapingRepository,
   ) {
     this.refused = new RefusedData(events);
   }

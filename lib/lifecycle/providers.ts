@@ -5,13 +5,13 @@ import { BackfillStore } from '../catch-up/backfill.store.js';
 import { CancelStore } from '../operations/cancels.service.js';
 import { CatchUpStore } from '../catch-up/catch-up.store.js';
 import { JobRunRepository } from '../runs/job-run.repository.js';
+import { ReapingRepository } from '../runs/reaping.repository.js';
 import { DeadLetterBulkStore } from '../operations/dead-letters.service.js';
 import { DeadLetterStore } from '../operations/dead-letters.service.js';
 import { DeliveryStore } from '../operations/delivery.store.js';
 import { ExplainStore } from '../operations/explanations.service.js';
 import { ExternalReceiptStore } from '../receipts/external-receipt.store.js';
 import { FanOutStore } from '../fan-out/page.store.js';
-import { GoneOwnersStore } from '../runs/gone-owners.store.js';
 import { FlagStore } from '../operations/flags.service.js';
 import { InDoubtStore } from '../operations/in-doubt.service.js';
 import { InstanceFactsStore } from '../jobs/job-instance.store.js';
@@ -28,7 +28,6 @@ import { PageLettersStore } from '../operations/dead-pages.service.js';
 import { PageStore } from '../fan-out/page.store.js';
 import { PartitionStore } from '../database/partition.store.js';
 import { PauseStore } from '../operations/pauses.service.js';
-import { ReaperStore } from '../runs/reaper.store.js';
 import { PruneStore } from '../maintenance/pruning.service.js';
 import { ReceiptRepository } from '../receipts/receipt.repository.js';
 import { ReceiptBatchStore } from '../receipts/receipt.store.js';
@@ -39,7 +38,6 @@ import { RunTimeJobStore } from '../jobs/run-time-job.store.js';
 import { SchedulerDatabase } from '../database/scheduler-database.js';
 import { SchemaStore } from '../database/schema.store.js';
 import { SkipStore } from '../operations/skips.service.js';
-import { StepStore } from '../runs/step.store.js';
 import { StrictReceiptStore } from '../receipts/receipt.store.js';
 import { TakeOverStore } from '../jobs/take-over.store.js';
 import { ToldStore } from '../observe/told.store.js';
@@ -52,14 +50,12 @@ export const STORE_PROVIDERS: Provider[] = [
     JobInstanceStore,
     JobScheduleStore,
     InstanceFactsStore,
-    ReaperStore,
-    GoneOwnersStore,
+    ReapingRepository,
     ReceiptRepository,
     ReceiptStore,
     ReceiptSecretStore,
     ExternalReceiptStore,
     InDoubtStore,
-    StepStore,
     ReceiptBatchStore,
     StrictReceiptStore,
     OccurrenceReceiptStore,

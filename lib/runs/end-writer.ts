@@ -42,9 +42,8 @@ export class EndWriter {
    * written in a form that it does.
    */
   async writeAlone(run: OwnedRun, ending: Ending | null): Promise<WrittenEnd | null> {
-    if (!ending) return this.store.complete(run);
     return this.store.end(run, ending).catch((error: unknown) => {
-      if (!isRefusedData(error)) throw error;
+      if (!ending || !isRefusedData(error)) throw error;
       return this.store.end(run, plainEnding(ending));
     });
   }

@@ -17,7 +17,7 @@ import { DatabaseTime } from '../database/clock.js';
 import { Duty } from '../observe/duty.js';
 import { monotonicNow } from '../database/clock.js';
 import { JobCursors } from '../jobs/job-cursors.js';
-import { GoneOwnersStore } from './gone-owners.store.js';
+import { ReapingRepository } from './reaping.repository.js';
 import { RefusedData } from './refused-data.js';
 import { ReaperService } from './reaper.service.js';
 
@@ -45,7 +45,7 @@ export class FastFailoverService extends Duty {
   constructor(
     @Inject(SCHEDULER_OPTIONS) private readonly options: ResolvedSchedulerOptions,
     @Inject(INSTANCE_ID) private readonly instanceId: string,
-    private readonly store: GoneOwnersStore,
+    private readonly store: ReapingRepository,
     private readonly reaper: ReaperService,
     private readonly known: KnownJobs,
     private readonly cursors: JobCursors,
@@ -78,7 +78,7 @@ export class FastFailoverService extends Duty {
     this.nextDueAt = this.cursors.nextDueAt;
     const untilDue = Math.max(0, this.nextDueAt - this.time.now()) + LOOK_EVERY_MS;
     if (this.attentiveUntil < monotonicNow()) return untilDue;
-    const others = await this.store.look(this.instanceId);
+    const others = await this.store.ownersGone(this.instanceId);
     // Whoever does not know a job leaves its runs alone.
     const gone = others.gone.filter(({ jobName }) => this.known.get(jobName));
     const now = monotonicNow();

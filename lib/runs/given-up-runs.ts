@@ -6,7 +6,7 @@ import { runId } from '../options/run.js';
 import type { AttemptFacts, SchedulerEvent } from '../observe/scheduler-event.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
 import { Duty } from '../observe/duty.js';
-import { GoneOwnersStore } from './gone-owners.store.js';
+import { ReapingRepository } from './reaping.repository.js';
 import { RefusedData } from './refused-data.js';
 
 /** A handler that was aborted gets the same time to hear of it as before anybody else takes over. */
@@ -28,7 +28,7 @@ export class GivenUpRuns extends Duty {
   private readonly refused: RefusedData;
 
   constructor(
-    private readonly store: GoneOwnersStore,
+    private readonly store: ReapingRepository,
     events: SchedulerEvents,
     @Inject(INSTANCE_ID) private readonly instanceId: string,
   ) {

@@ -2,8 +2,9 @@ import { Repository } from 'typeorm';
 import type { PartitionStore } from '../database/partition.store.js';
 import { queryOn } from '../database/query.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
+import type { Statement } from '../database/transactions.js';
 import type { StoredError } from '../errors/stored-error.js';
-import type { OwnedRun, RunKey, RunStatus } from '../options/run.js';
+import type { OwnedRun, RunKey, RunStatus, SavedCheckpoint } from '../options/run.js';
 import {
   answers,
   byKey,
@@ -72,10 +73,7 @@ export class JobRunRepository extends Repository<JobRun> {
   /** Those of these occurrences that have a row. */
   async withRow(keys: readonly RunKey[]): Promise<RunKey[]> {
     if (keys.length === 0) return [];
-    const rows = await this.database.call<ClaimRow>('job_run_decided_1', [
-      keys.map(({ jobName }) => jobName),
-      keys.map(({ fireTime }) => fireTime.toISOString()),
-    ]);
+    const rows = await this.database.call<ClaimRow>('job_run_decided_1', keyColumns(keys));
     return rows.map(({ job_name, fire_time }) => ({ jobName: job_name, fireTime: fire_time }));
   }
 
@@ -105,18 +103,24 @@ export class JobRunRepository extends Repository<JobRun> {
     return answers(rows.map((row) => ({ ...row, verdict: row.pages === null ? 'claimed' : 'fanned_out' })));
   }
 
-  /** @returns null when the run is no longer ours */
-  complete(run: OwnedRun): Promise<WrittenEnd | null> {
-    return this.write(run, null);
-  }
-
   /**
    * Ends an attempt. One that was to be cancelled, and has ended otherwise before it heard of that, is cancelled: it
    * would start again. What is handed back wakes the others up.
+   * @param ending null when it completed
    * @returns null when the run is no longer ours
    */
-  end(run: OwnedRun, ending: Ending): Promise<WrittenEnd | null> {
-    return this.write(run, ending);
+  async end(run: OwnedRun, ending: Ending | null): Promise<WrittenEnd | null> {
+    const [answer] = await this.writeEnds([{ run, ending }], true);
+    return answer!.kind === 'written' ? answer!.end : null;
+  }
+
+  /**
+   * A row that somebody else holds is passed over, so that it does not hold up the others; for that reason, too, two
+   * such statements never wait for each other crosswise.
+   * @returns an answer for each, in the order they were given
+   */
+  endAll(ends: readonly RunEnd[]): Promise<EndAnswer[]> {
+    return this.writeEnds(ends, false);
   }
 
   /** How this very attempt has ended; null when it has not. A write whose answer was lost may have been accepted. */
@@ -142,13 +146,7 @@ export class JobRunRepository extends Repository<JobRun> {
   async handBack(claims: readonly UnheardClaim[], instanceId: string): Promise<UnheardClaim[]> {
     const rows = await this.database.call<{ job_name: string; fire_time: Date; attempt: number; claim: number }>(
       'job_run_hand_back_1',
-      [
-        claims.map(({ jobName }) => jobName),
-        claims.map(({ fireTime }) => fireTime.toISOString()),
-        claims.map(({ attempt }) => attempt),
-        claims.map(({ claim }) => claim),
-        instanceId,
-      ],
+      [...attemptColumns(claims), claims.map(({ claim }) => claim), instanceId],
     );
     return rows.map(({ job_name, fire_time, attempt, claim }) => ({
       jobName: job_name,
@@ -159,17 +157,100 @@ export class JobRunRepository extends Repository<JobRun> {
   }
 
   /**
-   * A row that somebody else holds is passed over, so that it does not hold up the others; for that reason, too, two
-   * such statements never wait for each other crosswise.
-   * @returns an answer for each, in the order they were given
+   * Keeps where the next attempt resumes. @param json null for nothing
+   * @returns false when the run is no longer ours
    */
-  endAll(ends: readonly RunEnd[]): Promise<EndAnswer[]> {
-    return writeEnds(this.database, ends, false);
+  async keepCheckpoint(run: OwnedRun, json: string | null): Promise<boolean> {
+    const [row] = await this.database.call<{ run_checkpoint_1: string }>('run_checkpoint_1', [...fenceOf(run), json]);
+    return row!.run_checkpoint_1 === 'saved';
   }
 
-  private async write(run: OwnedRun, ending: Ending | null): Promise<WrittenEnd | null> {
-    const [answer] = await writeEnds(this.database, [{ run, ending }], true);
-    return answer!.kind === 'written' ? answer!.end : null;
+  /**
+   * Waits for a write whose answer was lost and that may still be under way.
+   * @returns null when there is none, undefined when the run is no longer ours
+   */
+  async checkpointOf(run: OwnedRun): Promise<SavedCheckpoint | null | undefined> {
+    const [row] = await queryOn(this.database.coordination)<{ kept: boolean; value: unknown }>(
+      `select checkpoint is not null as kept, checkpoint as value
+       from   ${this.database.tables.jobRuns}
+       where  job_name = $1
+       and    fire_time = $2
+       and    ${this.database.tables.qualify('run_is_ours_1')}($3, $4, attempt, claimed_by, status, lease_until)
+       for    no key update`,
+      fenceOf(run),
+    );
+    return row && (row.kept ? { value: row.value } : null);
+  }
+
+  /** The first statement of a run's transaction: by its lock whoever takes the run over finds it and ends it. */
+  beginStep(run: OwnedRun): Statement {
+    return this.database.tables.calling('run_step_begin_1', fenceOf(run));
+  }
+
+  /** Reads the rows of `beginStep`: whether the run is ours. */
+  isStepBegun(rows: unknown[]): boolean {
+    return (rows as [{ run_step_begin_1: string }])[0].run_step_begin_1 === 'ours';
+  }
+
+  /**
+   * The last statement, to be sent with the commit: it fails when the run is no longer ours, see `isRefusedClose`. One
+   * that changes nothing of the run holds it, so that nobody reaps it before the commit.
+   * @param json a checkpoint; null to leave it as it is
+   * @param complete the run is done with this
+   */
+  endStep(run: OwnedRun, json: string | null, complete: boolean): Statement {
+    return this.database.tables.calling('run_step_end_1', [...fenceOf(run), json, String(complete)]);
+  }
+
+  /** Whether this attempt has completed its run, once a transaction that may still be under way has ended. */
+  async isCompleted(run: OwnedRun): Promise<boolean> {
+    const [row] = await queryOn(this.database.coordination)<{ status: string }>(
+      `select status
+       from   ${this.database.tables.jobRuns}
+       where  job_name = $1
+       and    fire_time = $2
+       and    attempt = $3
+       and    claimed_by = $4
+       for    no key update`,
+      fenceOf(run),
+    );
+    return row?.status === 'done';
+  }
+
+  /** Whether an attempt of the occurrence has published pages. */
+  async hasPages({ jobName, fireTime }: RunKey): Promise<boolean> {
+    const pages = await queryOn(this.database.coordination)(
+      `select
+       from   ${this.database.tables.jobPages}
+       where  job_name = $1
+       and    fire_time = $2
+       limit  1`,
+      [jobName, fireTime.toISOString()],
+    );
+    return pages.length > 0;
+  }
+
+  /** @param patient waits for rows that somebody holds: then what is passed over is no longer ours */
+  private async writeEnds(ends: readonly RunEnd[], patient: boolean): Promise<EndAnswer[]> {
+    if (ends.length === 0) return [];
+    const { instanceId } = ends[0]!.run;
+    const given = ends.map(({ run, ending }, place) => {
+      const { jobName, fireTime, attempt } = run;
+      return sparse({
+        place,
+        jobName,
+        fireTime,
+        attempt,
+        instanceId: run.instanceId === instanceId ? null : run.instanceId,
+        ...ending,
+      });
+    });
+    const rows = await this.database.call<EndedRow>('job_run_end_1', [JSON.stringify(given), instanceId, patient]);
+    const found = new Map(rows.map(({ place, status, reason }) => [place, { status, reason }]));
+    return ends.map((_, place) => {
+      const end = found.get(place);
+      return end ? { kind: 'written', end } : { kind: 'passed over' };
+    });
   }
 }
 
@@ -186,32 +267,20 @@ export type EndAnswer =
   /** Somebody holds the row, or the run is no longer ours. To be written by itself, which tells. */
   | { readonly kind: 'passed over' };
 
-/** @param patient waits for rows that somebody holds: then what is passed over is no longer ours */
-async function writeEnds(database: SchedulerDatabase, ends: readonly RunEnd[], patient: boolean): Promise<EndAnswer[]> {
-  if (ends.length === 0) return [];
-  const { instanceId } = ends[0]!.run;
-  const given = ends.map(({ run, ending }, place) => {
-    const { jobName, fireTime, attempt } = run;
-    return sparse({
-      place,
-      jobName,
-      fireTime,
-      attempt,
-      instanceId: run.instanceId === instanceId ? null : run.instanceId,
-      ...ending,
-    });
-  });
-  const rows = await database.call<EndedRow>('job_run_end_1', [JSON.stringify(given), instanceId, patient]);
-  const found = new Map(rows.map((row) => [row.place, row]));
-  return ends.map((_, place) => answerOf(found.get(place)));
-}
-
 interface EndedRow {
   readonly place: number;
-  readonly status: WrittenEnd['status'];
+  readonly status: RunStatus;
   readonly reason: string | null;
 }
 
-function answerOf(row: EndedRow | undefined): EndAnswer {
-  return row ? { kind: 'written', end: { status: row.status, reason: row.reason } } : { kind: 'passed over' };
+/** The columns by which functions are given several runs. */
+export function keyColumns(runs: readonly RunKey[]): [string[], string[]] {
+  return [runs.map(({ jobName }) => jobName), runs.map(({ fireTime }) => fireTime.toISOString())];
+}
+
+/** The same for attempts. */
+export function attemptColumns(
+  runs: readonly (RunKey & { readonly attempt: number })[],
+): [string[], string[], number[]] {
+  return [...keyColumns(runs), runs.map(({ attempt }) => attempt)];
 }

@@ -1,7 +1,7 @@
 import { checkpointJson } from './checkpoint.js';
 import type { RunCheckpoint } from './cron-run.js';
 import type { LeaseLostError } from '../errors/run.errors.js';
-import type { StepStore } from './step.store.js';
+import type { JobRunRepository } from './job-run.repository.js';
 import type { InFlightRun } from './in-flight-runs.js';
 import { requireUnderWay } from './run-context.js';
 
@@ -19,7 +19,7 @@ export class KeptCheckpoint implements RunCheckpoint {
 
   constructor(
     private readonly run: InFlightRun,
-    private readonly store: StepStore,
+    private readonly store: JobRunRepository,
     /** The database has refused a write. */
     private readonly refused: () => LeaseLostError,
   ) {
@@ -58,13 +58,13 @@ export class KeptCheckpoint implements RunCheckpoint {
     return this.inTurn(what, async () => {
       const { others } = this;
       this.json = undefined;
-      if (!(await this.store.save(this.run.owned, json))) throw this.refused();
+      if (!(await this.store.keepCheckpoint(this.run.owned, json))) throw this.refused();
       if (this.others === others) this.json = json;
     });
   }
 
   private async load(): Promise<void> {
-    const saved = await this.store.load(this.run.owned);
+    const saved = await this.store.checkpointOf(this.run.owned);
     if (saved === undefined) throw this.refused();
     this.json = saved && JSON.stringify(saved.value);
   }

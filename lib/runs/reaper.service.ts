@@ -14,7 +14,7 @@ import { PollPace } from '../jobs/poll-pace.js';
 import { JobCursors } from '../jobs/job-cursors.js';
 import { UnregisteredJobs } from '../jobs/unregistered-jobs.service.js';
 import { WaitingRuns } from './waiting-runs.service.js';
-import { ReaperStore, type ReaperOutlook } from './reaper.store.js';
+import { ReapingRepository, type ReaperOutlook } from './reaping.repository.js';
 
 const REAP_AT_ONCE = 100;
 
@@ -36,7 +36,7 @@ export class ReaperService extends Duty {
 
   constructor(
     private readonly jobs: KnownJobs,
-    private readonly store: ReaperStore,
+    private readonly store: ReapingRepository,
     private readonly waiting: WaitingRuns,
     private readonly unregistered: UnregisteredJobs,
     private readonly cursors: JobCursors,

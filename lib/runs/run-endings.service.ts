@@ -8,7 +8,6 @@ import { retry } from '../database/retry.js';
 import { monotonicNow } from '../database/clock.js';
 import { FanOutStore } from '../fan-out/page.store.js';
 import { JobRunRepository, type Ending, type WrittenEnd } from './job-run.repository.js';
-import { StepStore } from './step.store.js';
 import { EndWriter } from './end-writer.js';
 import type { InFlightRun } from './in-flight-runs.js';
 
@@ -32,7 +31,6 @@ export class RunEndings {
     private readonly writer: EndWriter,
     private readonly fanOuts: FanOutStore,
     private readonly events: SchedulerEvents,
-    private readonly steps: StepStore,
   ) {}
 
   /** @returns how the attempt ended in the database; null when what was to be written is refused */
@@ -54,7 +52,7 @@ export class RunEndings {
    * the lease holds.
    */
   async isCompleted(run: InFlightRun): Promise<boolean> {
-    return (await this.retry(run, () => this.steps.isCompleted(run.owned))) ?? false;
+    return (await this.retry(run, () => this.store.isCompleted(run.owned))) ?? false;
   }
 
   /** The run is done, and its handler goes on. */

@@ -17,7 +17,7 @@ import { type InFlightRun, InFlightRuns } from './in-flight-runs.js';
 import { KeptCheckpoint } from './kept-checkpoint.js';
 import { requireUnderWay, RunContext } from './run-context.js';
 import { RunEndings } from './run-endings.service.js';
-import { StepStore } from './step.store.js';
+import { JobRunRepository } from './job-run.repository.js';
 
 const TRANSACTION = 'CronRun.transaction';
 const COMPLETE = 'CronRun.complete';
@@ -28,7 +28,7 @@ export class RunStepsService {
   constructor(
     private readonly context: RunContext,
     private readonly runs: InFlightRuns,
-    private readonly store: StepStore,
+    private readonly store: JobRunRepository,
     private readonly endings: RunEndings,
     private readonly heartbeat: HeartbeatService,
     private readonly database: SchedulerDatabase,
@@ -63,6 +63,7 @@ export class RunStepsService {
       plan,
       () => this.lose(run),
       () => this.beginCompletion(TRANSACTION, run, 1),
+      this.database.tables.schema,
     );
     const execute = async () => {
       try {
@@ -138,27 +139,28 @@ export class RunTransaction<Result> {
   private begun = false;
 
   constructor(
-    private readonly store: StepStore,
+    private readonly store: JobRunRepository,
     private readonly run: InFlightRun,
     private readonly plan: ReadTransaction,
     /** The database has refused a statement. */
     private readonly refused: () => LeaseLostError,
     /** Called before the run is completed; throws when it may not be. */
     private readonly completing: () => Promise<void>,
+    private readonly schema: string,
   ) {}
 
   async execute(dataSource: DataSource, work: TransactionWork<Result>): Promise<Committed<Result>> {
     const { store, run, plan } = this;
     try {
-      return await inMergedTransaction(dataSource, [store.opening(run.owned)], async (manager, [opened]) => {
+      return await inMergedTransaction(dataSource, [store.beginStep(run.owned)], async (manager, [opened]) => {
         this.begun = true;
-        if (!store.isOpened(opened!)) throw await this.notOurs();
+        if (!store.isStepBegun(opened!)) throw await this.notOurs();
         const result = await work(manager);
         const checkpoint = plan.checkpoint && plan.checkpoint(result);
         if (plan.complete) await this.completing();
         const committed = { result, checkpoint };
         this.prepared = committed;
-        return { closing: [store.closing(run.owned, checkpoint, plan.complete)], result: committed };
+        return { closing: [store.endStep(run.owned, checkpoint, plan.complete)], result: committed };
       });
     } catch (error) {
       if (!this.begun && plan.in && isMissingTable(error)) throw this.elsewhere(error);
@@ -173,11 +175,13 @@ export class RunTransaction<Result> {
    * ours.
    */
   private async notOurs(): Promise<Error> {
-    return this.plan.in && (await this.store.isOurs(this.run.owned)) ? this.elsewhere() : this.refused();
+    return this.plan.in && (await this.store.checkpointOf(this.run.owned)) !== undefined
+      ? this.elsewhere()
+      : this.refused();
   }
 
   private elsewhere(cause?: unknown): OtherDatabaseError {
-    return new OtherDatabaseError('CronRun.transaction', this.store.schema, { cause });
+    return new OtherDatabaseError(TRANSACTION, this.schema, { cause });
   }
 }
 

@@ -1,5 +1,5 @@
 import type { SchedulerEvents } from '../observe/scheduler-events.js';
-import type { ReapedRun } from './reaper.store.js';
+import type { ReapedRun } from './reaping.repository.js';
 
 /** Tells of a run whose lease was over, and of its end where that was its last attempt. */
 export function tellReaped(

@@ -10,7 +10,7 @@ import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { DatabaseTime } from '../database/clock.js';
 import { ContestedPlaces, contestedBy, isBacklog, isOlder, placesOf } from './contested-places.js';
 import { JobCursors } from '../jobs/job-cursors.js';
-import { ReaperStore, type StartableRun } from './reaper.store.js';
+import { ReapingRepository, type StartableRun } from './reaping.repository.js';
 
 /**
  * Starts runs that wait for their turn. A backlog (what is caught up, what a backfill queued) never takes the last
@@ -23,7 +23,7 @@ export class WaitingRuns {
   constructor(
     @Inject(SCHEDULER_OPTIONS) private readonly options: ResolvedSchedulerOptions,
     private readonly jobs: KnownJobs,
-    private readonly store: ReaperStore,
+    private readonly store: ReapingRepository,
     private readonly claims: ClaimService,
     private readonly executor: ExecutorService,
     private readonly runs: InFlightRuns,

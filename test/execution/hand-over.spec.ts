@@ -41,11 +41,8 @@ async function execute(
       written.push(ending);
       return status === 'not ours' ? null : { status, reason: 'because' };
     },
-    complete: async () => {
-      throw new Error('It has ended already.');
-    },
   };
-  const endings = new RunEndings(store as never, endsAlone(store), {} as never, events, {} as never);
+  const endings = new RunEndings(store as never, endsAlone(store), {} as never, events);
   // What a handler throws changes nothing any more, also what a test has to say in it.
   let complaint: Error | null = null;
   const keep = (error: Error) => {

@@ -14,7 +14,7 @@ class SlowRow {
   readonly writes: (string | null)[] = [];
   private readonly answers: ((how: 'saved' | 'refused' | Error) => void)[] = [];
 
-  save = (_run: unknown, json: string | null) =>
+  keepCheckpoint = (_run: unknown, json: string | null) =>
     new Promise<boolean>((resolve, reject) => {
       this.writes.push(json);
       this.answers.push((how) => {
@@ -24,7 +24,7 @@ class SlowRow {
       });
     });
 
-  load = async () => {
+  checkpointOf = async () => {
     this.loads += 1;
     return this.saved === null ? null : { value: JSON.parse(this.saved) as unknown };
   };

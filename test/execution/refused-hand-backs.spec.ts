@@ -4,7 +4,7 @@ import type { SchedulerFact } from '../../lib/observe/scheduler-event.js';
 import { GONE_FOR_MS } from '../../lib/runs/fast-failover.js';
 import { FastFailoverService } from '../../lib/runs/fast-failover.service.js';
 import { GivenUpRuns } from '../../lib/runs/given-up-runs.js';
-import { GoneOwnersStore } from '../../lib/runs/gone-owners.store.js';
+import { ReapingRepository } from '../../lib/runs/reaping.repository.js';
 import { InFlightRuns } from '../../lib/runs/in-flight-runs.js';
 import { UnconfirmedClaims } from '../../lib/runs/unconfirmed-claims.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
@@ -48,7 +48,7 @@ const refused = () => told.filter(({ type }) => type === 'data.refused');
 
 describe('a row that a trigger of the application’s refuses', () => {
   it('keeps no other run from being given up; it is told once, and let go after some tries', async () => {
-    const givenUp = new GivenUpRuns(new GoneOwnersStore(stores.database), events, 'me');
+    const givenUp = new GivenUpRuns(new ReapingRepository(stores.database), events, 'me');
     for (const attempt of attempts) givenUp.add(attempt);
     await givenUp.giveUp();
     expect(await untouched()).toEqual(['bad']);
@@ -69,7 +69,7 @@ describe('a row that a trigger of the application’s refuses', () => {
     const failover = new FastFailoverService(
       { fastFailover: true } as never,
       'other',
-      new GoneOwnersStore(stores.database),
+      new ReapingRepository(stores.database),
       { wake: () => {} } as never,
       { get: () => ({}) } as never,
       { nextDueAt: Infinity } as never,

@@ -20,18 +20,14 @@ const answers =
 
 /** Writes the completion of a run through a store that answers so. */
 async function complete(
-  store: { complete: () => Promise<unknown>; endOf?: () => Promise<unknown> },
+  store: { end: () => Promise<unknown>; endOf?: () => Promise<unknown> },
   leaseMs = 60_000,
 ): Promise<SchedulerFact['type'][]> {
   const events = new SchedulerEvents();
   const told: SchedulerFact['type'][] = [];
   events.subscribe(({ type }) => told.push(type));
   const run = new InFlightRun(aRun({ leaseDeadline: monotonicNow() + leaseMs }), aJob('job', '* * * * *'));
-  await new RunEndings(store as never, endsAlone(store), store as never, events, {} as never).write(
-    run,
-    { kind: 'done' },
-    5,
-  );
+  await new RunEndings(store as never, endsAlone(store), store as never, events).write(run, { kind: 'done' }, 5);
   expect(run.settled).toBe(true);
   return told;
 }
@@ -40,7 +36,7 @@ describe('trap 18: the end of an attempt', () => {
   afterEach(() => void jest.restoreAllMocks());
 
   it('is written again when the database failed', async () => {
-    expect(await complete({ complete: answers(new Error('gone'), new Error('gone'), DONE) })).toEqual([
+    expect(await complete({ end: answers(new Error('gone'), new Error('gone'), DONE) })).toEqual([
       'loop.failed',
       'loop.failed',
       'run.completed',
@@ -48,34 +44,34 @@ describe('trap 18: the end of an attempt', () => {
   });
 
   it('that was accepted though its answer was lost is accepted', async () => {
-    expect(await complete({ complete: answers(new Error('gone'), null), endOf: answers(DONE) })).toEqual([
+    expect(await complete({ end: answers(new Error('gone'), null), endOf: answers(DONE) })).toEqual([
       'loop.failed',
       'run.completed',
     ]);
   });
 
   it('that was refused is told as refused', async () => {
-    expect(await complete({ complete: answers(null) })).toEqual(['run.refused']);
-    expect(await complete({ complete: answers(new Error('gone'), null), endOf: answers(null) })).toEqual([
+    expect(await complete({ end: answers(null) })).toEqual(['run.refused']);
+    expect(await complete({ end: answers(new Error('gone'), null), endOf: answers(null) })).toEqual([
       'loop.failed',
       'run.refused',
     ]);
   });
 
   it('is given up with the lease', async () => {
-    const told = await complete({ complete: answers(new Error('gone')) }, 120);
+    const told = await complete({ end: answers(new Error('gone')) }, 120);
     expect(told.at(-1)).toBe('run.refused');
     expect(told.length).toBeLessThan(5);
   });
 
   it('that the database refuses again and again for its data is given up at once: its lease runs out', async () => {
     const refused = Object.assign(new Error('no'), { code: '22P05' });
-    expect(await complete({ complete: answers(refused) })).toEqual(['loop.failed', 'data.refused', 'run.refused']);
+    expect(await complete({ end: answers(refused) })).toEqual(['loop.failed', 'data.refused', 'run.refused']);
   });
 
   it('that failed together with others does not come back together with them', async () => {
     const random = jest.spyOn(Math, 'random');
-    const told = await complete({ complete: answers(new Error('gone'), new Error('gone'), DONE) });
+    const told = await complete({ end: answers(new Error('gone'), new Error('gone'), DONE) });
     expect(random).toHaveBeenCalledTimes(told.filter((type) => type === 'loop.failed').length);
   });
 });

@@ -7,7 +7,7 @@ import {
   ReceiptTransactionError,
   type CronRun,
 } from '../../lib/index.js';
-import { ReaperStore } from '../../lib/runs/reaper.store.js';
+import { ReapingRepository } from '../../lib/runs/reaping.repository.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { blocked } from '../support/gate.js';
 import { closeApps } from './support/apps.js';
@@ -390,7 +390,7 @@ describe('what is no place for a receipt', () => {
           await database.query(`update s.job_runs set lease_until = clock_timestamp() where job_name = $1`, [
             run.jobName,
           ]);
-          await app.get(ReaperStore).reap([{ name: run.jobName, maxAttempts: 3, overlap: 'forbid' }], 10);
+          await app.get(ReapingRepository).reap([{ name: run.jobName, maxAttempts: 3, overlap: 'forbid' }], 10);
           letGo();
           expect(await Promise.all([application, superuser])).toEqual(['ended', 'committed']);
         },

@@ -30,7 +30,7 @@ beforeEach(() => {
   const events = new SchedulerEvents();
   events.subscribe((event) => told.push(event));
   const store = {
-    look: async () => ((looks += 1), others),
+    ownersGone: async () => ((looks += 1), others),
     takeOver: async (runs: GoneRun[]) => (taken.push(...runs), runs),
   };
   const cursors = {

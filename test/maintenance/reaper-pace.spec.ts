@@ -8,7 +8,7 @@ import { DatabaseTime } from '../../lib/database/clock.js';
 import { JobCursor } from '../../lib/jobs/job-cursor.js';
 import { PollPace } from '../../lib/jobs/poll-pace.js';
 import { JobCursors } from '../../lib/jobs/job-cursors.js';
-import type { ReaperOutlook } from '../../lib/runs/reaper.store.js';
+import type { ReaperOutlook } from '../../lib/runs/reaping.repository.js';
 import { aJob } from '../support/job.js';
 
 const NOW = Date.UTC(2026, 0, 1);

@@ -5,7 +5,7 @@ import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
 import { wordingOf } from '../../lib/observe/wording.js';
 import { UnregisteredJobs } from '../../lib/jobs/unregistered-jobs.service.js';
 import type { JobInstanceStore, UnregisteredJob } from '../../lib/jobs/job-instance.store.js';
-import type { ReaperStore } from '../../lib/runs/reaper.store.js';
+import type { ReapingRepository } from '../../lib/runs/reaping.repository.js';
 import { aJob } from '../support/job.js';
 
 let said: string[];
@@ -35,7 +35,7 @@ async function look(stored: UnregisteredJob[], declared: JobDefinition[]): Promi
   const instances = { unregistered: async () => stored } as Partial<JobInstanceStore> as JobInstanceStore;
   const reaper = {
     orphanRunsOf: async (names: readonly string[]) => (names.length > 0 && orphaned.push(names), []),
-  } as Partial<ReaperStore> as ReaperStore;
+  } as Partial<ReapingRepository> as ReapingRepository;
   const jobs = new UnregisteredJobs(instances, known, events, reaper);
   await jobs.look('one');
   await jobs.look('one');

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { OverlapPolicy } from '../../lib/options/job-definition.js';
-import type { StartableJob } from '../../lib/runs/reaper.store.js';
+import type { StartableJob } from '../../lib/runs/reaping.repository.js';
 import { blocked, InsertGate } from '../support/gate.js';
 import { aDue } from '../support/due.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';

@@ -148,7 +148,7 @@ describe('a server that crashes, and does not wait for its log by default', () =
   });
 
   it('has the completion that was committed with what the handler wrote', async () => {
-    await crashAfter(() => merged(stores.steps.opening(run), [stores.steps.closing(run, '1', true)]));
+    await crashAfter(() => merged(stores.steps.beginStep(run), [stores.steps.endStep(run, '1', true)]));
     expect(await stores.test.query('select status, checkpoint from job_runs')).toEqual([
       { status: 'done', checkpoint: 1 },
     ]);

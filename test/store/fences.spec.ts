@@ -71,7 +71,7 @@ async function inAGroup(run: OwnedRun, ending: Ending | null): Promise<EndAnswer
 const inTransaction = async <Result>(work: (manager: EntityManager) => Promise<Result>) =>
   (await stores.database.receipts()).transaction(work);
 const ended = (run: OwnedRun, json: string | null, complete: boolean) =>
-  inTransaction((manager) => callAlone(manager, stores.steps.closing(run, json, complete))).then(
+  inTransaction((manager) => callAlone(manager, stores.steps.endStep(run, json, complete))).then(
     () => true,
     (error: unknown) => (isRefusedClose(error) ? false : Promise.reject(error)),
   );
@@ -94,13 +94,13 @@ const WRITES: [string, (run: OwnedRun) => Promise<boolean>][] = [
         )
       ).get('x')!.kind === 'renewed',
   ],
-  ['checkpoint', (run) => stores.steps.save(run, '{"page":1}')],
-  ['end of its checkpoint', (run) => stores.steps.save(run, null)],
-  ['look at its checkpoint', async (run) => (await stores.steps.load(run)) !== undefined],
+  ['checkpoint', (run) => stores.steps.keepCheckpoint(run, '{"page":1}')],
+  ['end of its checkpoint', (run) => stores.steps.keepCheckpoint(run, null)],
+  ['look at its checkpoint', async (run) => (await stores.steps.checkpointOf(run)) !== undefined],
   [
     'transaction',
     async (run) =>
-      stores.steps.isOpened(await inTransaction((manager) => callAlone(manager, stores.steps.opening(run)))),
+      stores.steps.isStepBegun(await inTransaction((manager) => callAlone(manager, stores.steps.beginStep(run)))),
   ],
   ['end of a transaction', (run) => ended(run, null, false)],
   ['checkpoint in a transaction', (run) => ended(run, '1', false)],

@@ -2,19 +2,19 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import pg from 'pg';
 import type { GoneRun } from '../../lib/runs/fast-failover.js';
 import { announceLifeline, holdLifeline } from '../../lib/runs/heartbeat/liveness-lock.js';
-import { GoneOwnersStore } from '../../lib/runs/gone-owners.store.js';
+import { ReapingRepository } from '../../lib/runs/reaping.repository.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 
 const PATIENCE_MS = 10_000;
 const JOB = { name: 'job', maxAttempts: 3, overlap: 'forbid' as const };
 
 let stores: Stores;
-let store: GoneOwnersStore;
+let store: ReapingRepository;
 let sessions: pg.Client[];
 
 beforeAll(async () => {
   stores = await openStores();
-  store = new GoneOwnersStore(stores.database);
+  store = new ReapingRepository(stores.database);
 });
 afterAll(() => stores.close());
 beforeEach(async () => {
@@ -100,42 +100,42 @@ describe('a look at the others', () => {
 
   it('finds nobody gone while the liveness lock is held, and the run of whoever has let go', async () => {
     const lifeline = await connect();
-    expect(await store.look('B')).toEqual({ run: true, gone: [] });
+    expect(await store.ownersGone('B')).toEqual({ run: true, gone: [] });
     await disconnect(lifeline);
-    expect(await store.look('B')).toEqual({ run: true, gone: [goneRun(lifeline.key)] });
+    expect(await store.ownersGone('B')).toEqual({ run: true, gone: [goneRun(lifeline.key)] });
   });
 
   it('finds nothing of its own, nor of an instance that has said nothing, nor of one whose row is gone', async () => {
-    expect(await store.look('B')).toEqual({ run: true, gone: [] });
-    expect(await store.look('A')).toEqual({ run: false, gone: [] });
+    expect(await store.ownersGone('B')).toEqual({ run: true, gone: [] });
+    expect(await store.ownersGone('A')).toEqual({ run: false, gone: [] });
     const lifeline = await connect();
     await disconnect(lifeline);
-    expect(await store.look('A')).toEqual({ run: false, gone: [] });
+    expect(await store.ownersGone('A')).toEqual({ run: false, gone: [] });
     await stores.test.query(`delete from job_instances where id = 'A'`);
-    expect(await store.look('B')).toEqual({ run: true, gone: [] });
+    expect(await store.ownersGone('B')).toEqual({ run: true, gone: [] });
   });
 
   it('leaves those that nobody has heard of for long to their leases: their rows add up', async () => {
     const lifeline = await connect();
     await disconnect(lifeline);
     await stores.test.query(`update job_instances set alive_until = now() - interval '9 minutes'`);
-    expect((await store.look('B')).gone).toHaveLength(1);
+    expect((await store.ownersGone('B')).gone).toHaveLength(1);
     await stores.test.query(`update job_instances set alive_until = now() - interval '11 minutes'`);
-    expect((await store.look('B')).gone).toEqual([]);
+    expect((await store.ownersGone('B')).gone).toEqual([]);
   });
 
   it('leaves runs that have ended, and those whose lease is over, to the reaper', async () => {
     await disconnect(await connect());
     await stores.test.query(`update job_runs set lease_until = now() - interval '1 second'`);
-    expect(await store.look('B')).toEqual({ run: true, gone: [] });
+    expect(await store.ownersGone('B')).toEqual({ run: true, gone: [] });
     await stores.test.query(`update job_runs set status = 'done', finished_at = now()`);
-    expect(await store.look('B')).toEqual({ run: false, gone: [] });
+    expect(await store.ownersGone('B')).toEqual({ run: false, gone: [] });
   });
 
   it('keeps nobody’s lock', async () => {
     const lifeline = await connect();
     await disconnect(lifeline);
-    await store.look('B');
+    await store.ownersGone('B');
     expect(
       await stores.test.query(
         `select from pg_locks where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())`,
@@ -148,7 +148,7 @@ describe('a take-over', () => {
   it('ends the lease, and the reaper says why in the row', async () => {
     const lifeline = await connect();
     await disconnect(lifeline);
-    const { gone } = await store.look('B');
+    const { gone } = await store.ownersGone('B');
     expect(await store.takeOver(gone)).toEqual([
       { jobName: 'job', fireTime: secondsAgo(10), attempt: 1, instanceId: 'A' },
     ]);
@@ -167,7 +167,7 @@ describe('a take-over', () => {
   it('does nothing to whoever has come back meanwhile, with another lifeline', async () => {
     const former = await connect();
     await disconnect(former);
-    const { gone } = await store.look('B');
+    const { gone } = await store.ownersGone('B');
     await connect();
     const before = await row();
     expect(await store.takeOver(gone)).toEqual([]);
@@ -177,7 +177,7 @@ describe('a take-over', () => {
   it('does nothing to whoever had come back meanwhile, and is gone again: that is another time to wait', async () => {
     const former = await connect();
     await disconnect(former);
-    const { gone } = await store.look('B');
+    const { gone } = await store.ownersGone('B');
     await disconnect(await connect());
     const before = await row();
     expect(await store.takeOver(gone)).toEqual([]);

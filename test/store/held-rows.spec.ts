@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
-import { GoneOwnersStore } from '../../lib/runs/gone-owners.store.js';
+import { ReapingRepository } from '../../lib/runs/reaping.repository.js';
 import { aDue } from '../support/due.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 
@@ -66,7 +66,7 @@ describe('a run whose row an open transaction of the application holds', () => {
   it('is passed over when it is to start, to be given up, or to be handed back; the others are not', async () => {
     const due = ['held', 'free'].map((name) => aDue(name, secondsAgo(50)));
     await stores.claims.claimDue(due, 'A', 3);
-    const gone = new GoneOwnersStore(stores.database);
+    const gone = new ReapingRepository(stores.database);
     await holding('held', async () => {
       expect(
         await gone.giveUp(

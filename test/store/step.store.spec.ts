@@ -57,9 +57,9 @@ describe('a saved checkpoint', () => {
     'comes along with the claim of the next attempt: %#',
     async (value) => {
       const run = await owned();
-      expect(await stores.steps.load(run)).toBeNull();
-      await stores.steps.save(run, JSON.stringify(value));
-      expect(await stores.steps.load(run)).toEqual({ value });
+      expect(await stores.steps.checkpointOf(run)).toBeNull();
+      await stores.steps.keepCheckpoint(run, JSON.stringify(value));
+      expect(await stores.steps.checkpointOf(run)).toEqual({ value });
       expect((await nextAttempt(run)).checkpoint).toEqual({ value });
     },
   );
@@ -80,7 +80,7 @@ describe('a saved checkpoint', () => {
     ],
   ])('outlasts an attempt that is %s', async (_how, end) => {
     const run = await owned();
-    await stores.steps.save(run, '{"page":7}');
+    await stores.steps.keepCheckpoint(run, '{"page":7}');
     await end(run);
     const { answers } = await stores.claims.claimWaiting([{ ...run, overlap: 'forbid', leaseMs: 60_000 }], 'B');
     expect(answers[0]).toMatchObject({ attempt: 2, checkpoint: { value: { page: 7 } } });
@@ -90,24 +90,24 @@ describe('a saved checkpoint', () => {
     const { answers } = await stores.claims.claimDue([aDue(`job-${++jobs}`, secondsAgo(1))], 'A');
     expect(answers[0]!.checkpoint).toBeNull();
     const run = ownedOf(answers[0]!);
-    await stores.steps.save(run, '1');
-    await stores.steps.save(run, null);
+    await stores.steps.keepCheckpoint(run, '1');
+    await stores.steps.keepCheckpoint(run, null);
     expect((await nextAttempt(run)).checkpoint).toBeNull();
   });
 
   it('stays where it is when it is large, and can be read', async () => {
     const run = await owned();
     const value = Array.from({ length: 20_000 }, (_, index) => `${index * 7919}`);
-    await stores.steps.save(run, JSON.stringify(value));
+    await stores.steps.keepCheckpoint(run, JSON.stringify(value));
     const next = await nextAttempt(run);
     expect(next.checkpoint).toBeUndefined();
-    expect(await stores.steps.load(ownedOf(next))).toEqual({ value });
+    expect(await stores.steps.checkpointOf(ownedOf(next))).toEqual({ value });
   });
 
   it('changes nothing else of the run, its lease least of all', async () => {
     const run = await owned();
     const before = await row(run);
-    await stores.steps.save(run, '{"page":7}');
+    await stores.steps.keepCheckpoint(run, '{"page":7}');
     expect(await row(run)).toEqual({ ...before, checkpoint: { page: 7 } });
   });
 
@@ -134,9 +134,9 @@ describe('what may still be under way, after its answer was lost', () => {
     ['rollback', { value: 1 }],
   ])('is waited for by who reads the checkpoint: %s', async (how, found) => {
     const run = await owned();
-    await stores.steps.save(run, '1');
+    await stores.steps.keepCheckpoint(run, '1');
     const other = await holding(run, `checkpoint = '2'`);
-    const loading = stores.steps.load(run);
+    const loading = stores.steps.checkpointOf(run);
     await somebodyWaits();
     await other.end(how);
     expect(await loading).toEqual(found);
@@ -166,8 +166,8 @@ describe('the transaction of a run', () => {
     const run = await owned(1_500);
     const queryRunner = (await stores.database.receipts()).createQueryRunner();
     await queryRunner.startTransaction();
-    expect(stores.steps.isOpened(await callAlone(queryRunner.manager, stores.steps.opening(run)))).toBe(true);
-    await callAlone(queryRunner.manager, stores.steps.closing(run, null, true));
+    expect(stores.steps.isStepBegun(await callAlone(queryRunner.manager, stores.steps.beginStep(run)))).toBe(true);
+    await callAlone(queryRunner.manager, stores.steps.endStep(run, null, true));
 
     const job = { name: run.jobName, maxAttempts: 3, overlap: 'forbid' as const };
     while ((await stores.reaper.reap([job], 10)).length === 0) await pause(20);
@@ -181,7 +181,7 @@ describe('the transaction of a run', () => {
     const run = await owned();
     const dataSource = await stores.database.receipts();
     await dataSource.transaction(async (manager) => {
-      await callAlone(manager, stores.steps.closing(run, null, false));
+      await callAlone(manager, stores.steps.endStep(run, null, false));
       await stores.test.query(`update job_runs set lease_until = clock_timestamp() where job_name = $1`, [run.jobName]);
       expect(await stores.reaper.reap([{ name: run.jobName, maxAttempts: 3, overlap: 'forbid' }], 10)).toEqual([]);
     });

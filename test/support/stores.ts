@@ -4,19 +4,19 @@ import { BackfillCancelStore } from '../../lib/catch-up/backfill.store.js';
 import { BackfillFeedStore } from '../../lib/catch-up/backfill-feed.store.js';
 import { BackfillStore } from '../../lib/catch-up/backfill.store.js';
 import { CatchUpStore } from '../../lib/catch-up/catch-up.store.js';
-import { JobRunRepository } from '../../lib/runs/job-run.repository.js';
 import { type ClaimAnswers } from '../../lib/runs/claim.js';
+import type { OwnedRun } from '../../lib/options/run.js';
 import type { DueOccurrence } from '../../lib/runs/claim.js';
 import { DeadLetterBulkStore } from '../../lib/operations/dead-letters.service.js';
 import { DeadLetterStore } from '../../lib/operations/dead-letters.service.js';
 import { JobInstanceStore } from '../../lib/jobs/job-instance.store.js';
 import { JobScheduleStore } from '../../lib/jobs/job-schedule.store.js';
 import { PartitionStore } from '../../lib/database/partition.store.js';
-import { ReaperStore } from '../../lib/runs/reaper.store.js';
+import { ReapingRepository } from '../../lib/runs/reaping.repository.js';
 import { ReceiptStore } from '../../lib/receipts/receipt.store.js';
 import { RunTimeJobStore } from '../../lib/jobs/run-time-job.store.js';
 import { SchedulerDatabase } from '../../lib/database/scheduler-database.js';
-import { StepStore } from '../../lib/runs/step.store.js';
+import { JobRunRepository, type WrittenEnd } from '../../lib/runs/job-run.repository.js';
 import { SchemaStore } from '../../lib/database/schema.store.js';
 import { TakeOverStore } from '../../lib/jobs/take-over.store.js';
 import { schedulerMigrationsIn } from '../../migrations/index.js';
@@ -33,11 +33,11 @@ export interface Stores {
   readonly takeOvers: TakeOverStore;
   readonly runTimeJobs: RunTimeJobStore;
   /** The same repository, under the two names that tests have for it. */
-  readonly claims: JobRunRepository;
-  readonly runs: JobRunRepository;
-  readonly reaper: ReaperStore;
+  readonly claims: JobRunRepositoryForTests;
+  readonly runs: JobRunRepositoryForTests;
+  readonly reaper: ReapingRepository;
   readonly receipts: ReceiptStore;
-  readonly steps: StepStore;
+  readonly steps: JobRunRepository;
   readonly catchUps: CatchUpStore;
   readonly backfills: BackfillStore;
   readonly feeds: BackfillFeedStore;
@@ -73,9 +73,9 @@ export async function openStores(server?: string): Promise<Stores> {
     takeOvers: new TakeOverStore(database, partitions),
     runTimeJobs: new RunTimeJobStore(database, partitions),
     runs: claims,
-    reaper: new ReaperStore(database),
+    reaper: new ReapingRepository(database),
     receipts: new ReceiptStore(database),
-    steps: new StepStore(database),
+    steps: claims,
     catchUps: new CatchUpStore(database, partitions),
     backfills: new BackfillStore(database),
     feeds: new BackfillFeedStore(database, partitions),
@@ -116,5 +116,9 @@ class JobRunRepositoryForTests extends JobRunRepository {
       );
     }
     return super.claimDue(due, instanceId, claim);
+  }
+
+  complete(run: OwnedRun): Promise<WrittenEnd | null> {
+    return this.end(run, null);
   }
 }

@@ -1,8 +1,12 @@
+import { Repository } from 'typeorm';
 import type { ConcurrencyGroup, OverlapPolicy } from '../options/job-definition.js';
 import type { RunKey, RunTrigger } from '../options/run.js';
 import { sparse } from './claim.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
 import type { WaitingRun } from './claim.js';
+import type { GoneRun } from './fast-failover.js';
+import { JobRun } from './job-run.entity.js';
+import { attemptColumns, keyColumns } from './job-run.repository.js';
 
 /** More are found at the next pass. */
 const MOST_ORPHANS = 1_000;
@@ -42,9 +46,9 @@ export interface ReaperOutlook {
   readonly databaseNow: Date;
   readonly nextExpiry: Date | null;
   readonly nextAttempt: Date | null;
-  /** Runs wait whose job was removed: see {@link ReaperStore.cancelRemoved}. */
+  /** Runs wait whose job was removed: see {@link ReapingRepository.cancelRemoved}. */
   readonly removedWait: boolean;
-  /** The lease of a run has ended whose job is not known here: see {@link ReaperStore.orphanRunsOf}. */
+  /** The lease of a run has ended whose job is not known here: see {@link ReapingRepository.orphanRunsOf}. */
   readonly strays: boolean;
 }
 
@@ -72,32 +76,40 @@ export interface RefusedRun extends RunKey {
   readonly problem: string;
 }
 
+/** More are found at the next look. */
+const MOST_AT_A_LOOK = 1_000;
+
+/** What one look at the others has found. */
+export interface OthersSeen {
+  /** Runs of other instances are under way. */
+  readonly run: boolean;
+  /** Those whose owner says that it holds a lock, and does not. */
+  readonly gone: readonly GoneRun[];
+}
+
+/** An attempt whose lease was cut short. */
+export interface CutRun extends RunKey {
+  readonly attempt: number;
+  readonly instanceId: string;
+}
+
 /**
  * Finds leases that ran out and runs that wait. Names only jobs this instance knows: an old version in a rolling deploy
  * leaves the runs of new jobs alone. Those that were removed are anybody's: nobody will know them again.
  */
-export class ReaperStore {
-  constructor(private readonly database: SchedulerDatabase) {}
+export class ReapingRepository extends Repository<JobRun> {
+  constructor(private readonly database: SchedulerDatabase) {
+    super(JobRun, database.coordination.manager);
+  }
 
   /**
    * One cheap look; everything else is asked only when it says so.
    * @param resting runs whose leases do not count: they were refused
    */
   async outlook(jobNames: readonly string[], resting: readonly RunKey[] = []): Promise<ReaperOutlook> {
-    const [row] = await this.database.call<{
-      now: Date;
-      next_expiry: Date | null;
-      next_attempt: Date | null;
-      removed_wait: boolean;
-      strays: boolean;
-    }>('job_run_outlook_1', [jobNames, ...columnsOf(resting)]);
-    return {
-      databaseNow: row!.now,
-      nextExpiry: row!.next_expiry,
-      nextAttempt: row!.next_attempt,
-      removedWait: row!.removed_wait,
-      strays: row!.strays,
-    };
+    const [row] = await this.database.call<OutlookRow>('job_run_outlook_1', [jobNames, ...keyColumns(resting)]);
+    const { now: databaseNow, next_expiry: nextExpiry, next_attempt: nextAttempt, removed_wait, strays } = row!;
+    return { databaseNow, nextExpiry, nextAttempt, removedWait: removed_wait, strays };
   }
 
   /**
@@ -135,22 +147,24 @@ export class ReaperStore {
     resting: readonly RunKey[],
     refused?: (run: RefusedRun) => void,
   ): Promise<ReapedRun[]> {
-    const values = [
-      jobs.map(({ name }) => name),
-      jobs.map(({ maxAttempts }) => maxAttempts),
-      unknown,
-      limit,
-      ...columnsOf(resting),
-    ];
-    return accepted(await this.database.call<ReapedRow>('job_run_reap_1', values), refused).map((row) => ({
-      jobName: row.job_name,
-      fireTime: row.fire_time,
-      status: row.status,
-      attempt: row.attempt,
-      claimedBy: row.claimed_by,
-      reason: row.reason,
-      overdueMs: row.overdue_ms,
-    }));
+    const [names, attempts] = [jobs.map(({ name }) => name), jobs.map(({ maxAttempts }) => maxAttempts)];
+    const values = [names, attempts, unknown, limit, ...keyColumns(resting)];
+    return accepted(await this.database.call<ReapedRow>('job_run_reap_1', values), refused).map(
+      ({
+        job_name: jobName,
+        fire_time: fireTime,
+        claimed_by: claimedBy,
+        overdue_ms: overdueMs,
+        problem: _,
+        ...run
+      }) => ({
+        ...run,
+        jobName,
+        fireTime,
+        claimedBy,
+        overdueMs,
+      }),
+    );
   }
 
   /**
@@ -162,11 +176,11 @@ export class ReaperStore {
     refused?: (run: RefusedRun) => void,
     resting: readonly RunKey[] = [],
   ): Promise<CancelledRun[]> {
-    const values = [limit, ...columnsOf(resting)];
+    const values = [limit, ...keyColumns(resting)];
     const rows = accepted(await this.database.call<CancelledRow>('job_run_cancel_removed_1', values), refused);
-    return rows.map(({ job_name, fire_time, attempt, reason }) => ({
-      jobName: job_name,
-      fireTime: fire_time,
+    return rows.map(({ job_name: jobName, fire_time: fireTime, attempt, reason }) => ({
+      jobName,
+      fireTime,
       attempt,
       reason,
     }));
@@ -201,10 +215,30 @@ export class ReaperStore {
     ]);
     return rows.map(({ job_name, fire_time, ...run }) => ({ jobName: job_name, fireTime: fire_time, ...run }));
   }
-}
 
-function columnsOf(runs: readonly RunKey[]): string[][] {
-  return [runs.map(({ jobName }) => jobName), runs.map(({ fireTime }) => fireTime.toISOString())];
+  /** @param instanceId who looks */
+  async ownersGone(instanceId: string): Promise<OthersSeen> {
+    const [row] = await this.database.call<OthersRow>('others_gone_1', [instanceId, MOST_AT_A_LOOK]);
+    return { run: row!.run, gone: (row!.gone ?? []).map((gone) => ({ ...gone, fireTime: new Date(gone.fireTime) })) };
+  }
+
+  /**
+   * Ends the leases of runs whose owner's liveness lock is the same as it was seen, and is still not there. Their rows say
+   * why, and every instance looks at what can be started now.
+   */
+  async takeOver(runs: readonly GoneRun[]): Promise<CutRun[]> {
+    const [owners, locks] = [runs.map(({ instanceId }) => instanceId), runs.map(({ lifeline }) => lifeline)];
+    const values = [...attemptColumns(runs), owners, locks];
+    return (await this.database.call<CutRow>('job_run_take_over_1', values)).map(cutRun);
+  }
+
+  /**
+   * Ends the leases of runs that this instance has told its handlers to stop: others need not wait for them. The
+   * attempts do not count, as those that are handed back: a database that was away for a moment is not the run's fault.
+   */
+  async giveUp(runs: readonly (RunKey & { readonly attempt: number })[], instanceId: string): Promise<CutRun[]> {
+    return (await this.database.call<CutRow>('job_run_give_up_1', [...attemptColumns(runs), instanceId])).map(cutRun);
+  }
 }
 
 /** Tells of the rows that the database refused, and leaves them out. */
@@ -217,30 +251,42 @@ function accepted<Row extends RefusableRow>(
   return rows.filter(({ problem }) => problem === null);
 }
 
+interface OutlookRow {
+  now: Date;
+  next_expiry: Date | null;
+  next_attempt: Date | null;
+  removed_wait: boolean;
+  strays: boolean;
+}
+
 interface RefusableRow {
   job_name: string;
   fire_time: Date;
   problem: string | null;
 }
 
-interface CancelledRow extends RefusableRow {
-  attempt: number;
-  reason: string;
-}
+type CancelledRow = RefusableRow & Pick<CancelledRun, 'attempt' | 'reason'>;
 
-interface ReapedRow extends RefusableRow {
+interface ReapedRow extends CancelledRow {
   status: ReapedRun['status'];
-  attempt: number;
   claimed_by: string;
-  reason: string;
   overdue_ms: number;
 }
 
-interface WaitingRow {
-  job_name: string;
-  fire_time: Date;
-  attempt: number;
-  trigger: RunTrigger;
-  beside: boolean;
-  since: Date;
+type WaitingRow = Omit<StartableRun, keyof RunKey> & { job_name: string; fire_time: Date };
+
+interface OthersRow {
+  readonly run: boolean;
+  readonly gone: (Omit<GoneRun, 'fireTime'> & { readonly fireTime: string })[] | null;
+}
+
+interface CutRow {
+  readonly job_name: string;
+  readonly fire_time: Date;
+  readonly attempt: number;
+  readonly claimed_by: string;
+}
+
+function cutRun({ job_name, fire_time, attempt, claimed_by }: CutRow): CutRun {
+  return { jobName: job_name, fireTime: fire_time, attempt, instanceId: claimed_by };
 }
