@@ -1,5 +1,5 @@
 import { heirOfGap, planFeed, type FeedPlan, type OccurrenceRow } from './backfill.js';
-import { missedUntil } from './catch-up.js';
+import { missedUntil } from '../jobs/missed.js';
 import type { JobDefinition } from '../options/job-definition.js';
 import type { RunStatus } from '../options/run.js';
 import { standingsElsewhere } from '../jobs/stored-job.js';

@@ -70,9 +70,7 @@ export class CatchUpService extends Duty {
    */
   private async decide(cursor: JobCursor): Promise<boolean> {
     const { job } = cursor;
-    const plan = await this.store.decide(job, cursor.decidedUntil, (seen) =>
-      planCatchUp(job.schedule, seen, seen.decided, job),
-    );
+    const plan = await this.store.decide(job, cursor.decidedUntil, (seen) => planCatchUp(job, seen, seen.decided));
     if (plan === 'outdated') this.events.emit({ type: 'job.outdated', jobName: job.name });
     if (typeof plan === 'string') return false;
     cursor.decideUntil(plan.decidedUntil);

@@ -1,4 +1,5 @@
 import type { JobPolicies } from '../options/job-definition.js';
+import { type LatenessRules, missedUntil } from '../jobs/missed.js';
 import type { SkipReason } from '../options/run.js';
 import type { Schedule } from '../cron/schedule.js';
 import { UndecidedFireTimes, type DecidedSpan } from './undecided.js';
@@ -38,11 +39,6 @@ export interface HeldSpan {
   readonly reason: 'paused' | 'disabled';
 }
 
-/** Fire times up to here are missed, later ones merely late or still held back by the jitter. Milliseconds. */
-export function missedUntil(now: number, rules: Pick<JobPolicies, 'lateAfterMs' | 'jitterMs' | 'fallbackMs'>): number {
-  return now - rules.lateAfterMs - (rules.fallbackMs ?? rules.jitterMs);
-}
-
 /**
  * Decides about every missed fire time that has no decision yet: run it or record it. What came due while the job was
  * held back is recorded as that; the others are decided as if it did not exist. Fire times are compared with the rows
@@ -51,20 +47,20 @@ export function missedUntil(now: number, rules: Pick<JobPolicies, 'lateAfterMs' 
  * what is run and to the rows, not to the length of the gap.
  */
 export function planCatchUp(
-  schedule: Schedule,
+  job: LatenessRules & Pick<JobPolicies, 'missed' | 'maxCatchUp'>,
   window: CatchUpWindow,
   decided: readonly DecidedSpan[],
-  rules: Pick<JobPolicies, 'missed' | 'maxCatchUp' | 'catchUpWindowMs' | 'lateAfterMs' | 'jitterMs' | 'fallbackMs'>,
 ): CatchUpPlan {
+  const { schedule } = job;
   const { from, now } = window;
-  const end = Math.max(from, missedUntil(now, rules));
-  const oldest = Math.min(end, Math.max(from, now - rules.catchUpWindowMs));
+  const end = Math.max(from, missedUntil(now, job));
+  const oldest = Math.min(end, Math.max(from, now - job.catchUpWindowMs));
   const holds = holdsWithin(window.held, from, end);
   const passedOver = [...decided, ...holds];
   const late = new UndecidedFireTimes(schedule, end, Math.max(end, now), holdsWithin(window.held, end, now)).ends();
   // The only one that is late is the newest that was not run. Where several are, being late is nothing out of the
   // ordinary.
-  const most = rules.missed === 'once' && late !== null && late.from === late.until ? 0 : atMost(rules);
+  const most = job.missed === 'once' && late !== null && late.from === late.until ? 0 : atMost(job);
   const run = new UndecidedFireTimes(schedule, oldest, end, passedOver).newest(most);
   const left = new UndecidedFireTimes(schedule, oldest, run.length > 0 ? run[0]! - 1 : end, passedOver);
   const tooOld = new UndecidedFireTimes(schedule, from, oldest, passedOver);
@@ -73,7 +69,7 @@ export function planCatchUp(
   );
   return {
     run,
-    record: [gap(tooOld, 'missed: too old'), gap(left, leftOut(rules)), ...held].filter((row) => row !== null),
+    record: [gap(tooOld, 'missed: too old'), gap(left, leftOut(job)), ...held].filter((row) => row !== null),
     decidedUntil: end,
   };
 }

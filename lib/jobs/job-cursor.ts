@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { missedUntil } from '../catch-up/catch-up.js';
+import { isMissed } from './missed.js';
 import type { JobDefinition } from '../options/job-definition.js';
 import type { Candidate } from '../runs/claim.service.js';
 
@@ -52,7 +52,7 @@ export class JobCursor {
   /** True when the next undecided occurrence is not merely late but missed. */
   isMissed(now: number): boolean {
     const next = this.nextFireTime;
-    return next !== null && next <= missedUntil(now, this.job);
+    return next !== null && isMissed(this.job, next, now, () => this.fireTime(1));
   }
 
   /** What is due and undecided, oldest first. */

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { mostLateMs } from '../jobs/missed.js';
 import { lateness, occurrenceOf, type DeliveredTime } from './delivery.js';
 import type { RunKey } from '../options/run.js';
 import { DeliveryRefusedError } from '../errors/operator.errors.js';
@@ -89,8 +90,9 @@ async function standingNow(store: DeliveryStore, key: RunKey, duplicate: boolean
   return delivered(key, row ?? { status: 'cancelled', reason: 'its row is gone' }, duplicate);
 }
 
-function fireTimeOf({ name, schedule, now, lateAfterMs }: DeliverableJob, time: DeliveredTime): Date {
-  const found = occurrenceOf(schedule, time, now.getTime(), lateAfterMs);
+function fireTimeOf(job: DeliverableJob, time: DeliveredTime): Date {
+  const { name, schedule, now } = job;
+  const found = occurrenceOf(schedule, time, now.getTime(), mostLateMs(job));
   if (typeof found === 'number') return new Date(found);
   throw new DeliveryRefusedError(name, found.problem, found.why);
 }

@@ -1,4 +1,5 @@
 import { formatDuration } from '../options/duration.js';
+import { isMissed, type LatenessRules } from '../jobs/missed.js';
 import type { JobPolicies } from '../options/job-definition.js';
 import type { SkipReason } from '../options/run.js';
 import type { Schedule } from '../cron/schedule.js';
@@ -41,14 +42,14 @@ export function occurrenceOf(
   schedule: Schedule,
   given: DeliveredTime,
   now: number,
-  lateAfterMs: number,
+  lateForMs: number,
 ): number | RefusedDelivery {
   if (given.kind === 'planned') return plannedAt(schedule, given.at, now);
   if (given.kind === 'sent') {
     const meant = dueAbout(schedule, given.at, SENT_WITHIN_MS);
     return meant === null ? offGrid(schedule, given.at) : (tooEarly(meant, now) ?? meant);
   }
-  const meant = dueAbout(schedule, now, lateAfterMs);
+  const meant = dueAbout(schedule, now, lateForMs);
   if (meant !== null) return meant;
   return {
     problem: 'nothing is due',
@@ -107,17 +108,12 @@ export interface DeliveredOccurrence {
  */
 export function lateness(
   { fireTime, now, isSuperseded }: DeliveredOccurrence,
-  {
-    missed,
-    catchUpWindowMs,
-    lateAfterMs,
-    fallbackMs,
-  }: Pick<JobPolicies, 'missed' | 'catchUpWindowMs' | 'lateAfterMs' | 'fallbackMs'>,
+  job: Omit<LatenessRules, 'jitterMs'> & Pick<JobPolicies, 'missed'>,
 ): SkipReason | null {
-  const late = now - fireTime;
-  if (late >= catchUpWindowMs) return 'missed: too old';
+  const { missed } = job;
+  if (now - fireTime >= job.catchUpWindowMs) return 'missed: too old';
   // Until then the schedule itself would run it.
-  if (late < lateAfterMs + (fallbackMs ?? 0) || missed === 'all') return null;
+  if (!isMissed({ ...job, jitterMs: 0 }, fireTime, now) || missed === 'all') return null;
   if (missed === 'skip') return 'missed: skipped';
   return isSuperseded ? 'missed: superseded by a newer one' : null;
 }

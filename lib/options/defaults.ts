@@ -92,6 +92,13 @@ const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 
+/**
+ * Between these an occurrence without a `lateAfter` is merely late until the following one is due. A reconnect, or an
+ * event loop that was blocked, takes less than the one, and costs no occurrence.
+ */
+export const LEAST_LATE_MS = 5 * SECOND;
+export const MOST_LATE_MS = 2 * MINUTE;
+
 /** Node.js timers fire at once when they are set to more than 24.8 days. */
 const TIMER = { atMost: '24d', whyMost: 'timers take no more' } as const;
 
@@ -109,7 +116,7 @@ const POLICIES = {
   missed: { rule: oneOf<MissedPolicy>('skip', 'once', 'all'), byDefault: 'once' },
   catchUpWindow: { rule: duration(), byDefault: 24 * HOUR },
   maxCatchUp: { rule: integer({ atLeast: 1 }), byDefault: 100 },
-  lateAfter: { rule: duration({ atLeast: '1s', whyLeast: 'every start is a little late' }), byDefault: 2 * MINUTE },
+  lateAfter: { rule: duration({ atLeast: '1s', whyLeast: 'every start is a little late' }) },
   lease: {
     rule: duration({ atLeast: '1s', whyLeast: 'a shorter one runs out while its heartbeat is on the way', ...TIMER }),
     byDefault: MINUTE,

@@ -49,8 +49,11 @@ export interface JobPolicies {
   readonly catchUpWindowMs: number;
   /** How many missed occurrences `missed: 'all'` runs at most; the newest are kept. */
   readonly maxCatchUp: number;
-  /** An occurrence this late or less is merely late and runs as usual; later than that it is missed. */
-  readonly lateAfterMs: number;
+  /**
+   * An occurrence this late or less is merely late and runs as usual; later than that it is missed. Null: in proportion
+   * to the time between two occurrences.
+   */
+  readonly lateAfterMs: number | null;
   readonly leaseMs: number;
   readonly renewEveryMs: number;
   /** The occurrence starts at its fire time plus a stable share of this. */

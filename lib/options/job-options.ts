@@ -94,7 +94,10 @@ export interface DistributedCronOptions {
   catchUpWindow?: Duration;
   /** The most missed occurrences `missed: 'all'` runs after one gap; the newest are kept. @default 100 */
   maxCatchUp?: number;
-  /** Later than this, an occurrence is missed; until then it is merely late and runs as usual. @default '2m' */
+  /**
+   * Later than this, an occurrence is missed; until then it is merely late and runs as usual.
+   * @default as long as the following one is not due, but at least 5 s and at most two minutes
+   */
   lateAfter?: Duration;
   /**
    * How long a claim is valid without a heartbeat (1 s to 24 days); a dead replica's run is taken over after it.

@@ -1,6 +1,6 @@
 import { formatDuration } from './duration.js';
 import type { JobPolicies } from './job-definition.js';
-import { JOB_OPTIONS, type JobValues, type ResolvedJobDefaults } from './defaults.js';
+import { JOB_OPTIONS, type JobValues, LEAST_LATE_MS, type ResolvedJobDefaults } from './defaults.js';
 import type { DistributedCronOptions } from './job-options.js';
 import { defaultsOf } from './read-options.js';
 
@@ -15,7 +15,7 @@ export function resolvePolicies(own: Partial<JobValues>, defaults: ResolvedJobDe
     missed: all.missed,
     catchUpWindowMs: all.catchUpWindow,
     maxCatchUp: all.maxCatchUp,
-    lateAfterMs: all.lateAfter,
+    lateAfterMs: all.lateAfter ?? null,
     leaseMs: all.lease,
     renewEveryMs: own.renewEvery ?? renewalOf(all.lease, defaults.renewEvery),
     jitterMs: all.jitter,
@@ -41,7 +41,8 @@ export function problemsBetween(given: object, own: Partial<JobValues>, policies
     (given as DistributedCronOptions)[name] !== undefined && own[name] === undefined;
   const told = (name: keyof JobValues, millis: number): string =>
     `${name} (${formatDuration(millis)}${own[name] === undefined ? ', by default' : ''})`;
-  const { leaseMs, renewEveryMs, catchUpWindowMs, lateAfterMs } = policies;
+  const { leaseMs, renewEveryMs, catchUpWindowMs, lateAfterMs: chosen } = policies;
+  const lateAfterMs = chosen ?? LEAST_LATE_MS;
   const problems: string[] = [];
   if (leaseMs < 3 * renewEveryMs && !unread('lease') && !unread('renewEvery')) {
     problems.push(`${told('lease', leaseMs)} must be at least 3 × ${told('renewEvery', renewEveryMs)}.`);

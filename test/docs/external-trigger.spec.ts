@@ -17,7 +17,7 @@ import { readTriggerRequest } from '../../lib/trigger/trigger-request.js';
 
 const PAGE = readFileSync(new URL('../../docs/external-trigger.md', import.meta.url), 'utf8');
 const SCHEDULE = compileSchedule('15 2 * * *', 'UTC');
-const RULES = { lateAfterMs: 120_000, catchUpWindowMs: 86_400_000, fallbackMs: null };
+const RULES = { schedule: SCHEDULE, lateAfterMs: 120_000, catchUpWindowMs: 86_400_000, fallbackMs: null };
 const PLANNED = Date.parse('2026-11-30T01:15:00Z');
 
 const blocks = (language: string): string[] =>

@@ -66,7 +66,7 @@ const CHECKS: Readonly<Record<string, (row: string[], table: Table) => [found: u
     const job = jobOf(code(cell('expression')), code(cell('options')));
     const [from, now] = [inThatYear(cell('decided up to')), inThatYear(cell('back at'))];
     const held = head.includes('paused') ? pause(cell('decided up to').slice(0, 6), cell('paused')) : [];
-    const plan = planCatchUp(job.schedule, { from, now, held }, [], job);
+    const plan = planCatchUp(job, { from, now, held }, []);
     const found = { 'caught up': listed(plan.run), 'recorded, never run': recorded(plan) };
     const late = head.includes('late, runs as usual')
       ? { 'late, runs as usual': listed(job.schedule.between(plan.decidedUntil, now)) }

@@ -1,7 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import {
-  missedUntil,
   planCatchUp,
   planSuperseded,
   type CatchUpPlan,
@@ -10,6 +9,7 @@ import {
 } from '../../lib/catch-up/catch-up.js';
 import type { JobDefinition } from '../../lib/options/job-definition.js';
 import { compileSchedule, type Schedule } from '../../lib/cron/schedule.js';
+import { missedUntil } from '../../lib/jobs/missed.js';
 import type { DecidedSpan } from '../../lib/catch-up/undecided.js';
 import { aJob } from '../support/job.js';
 import { anExpression } from './cron-arbitrary.js';
@@ -63,7 +63,7 @@ const situation: fc.Arbitrary<Situation> = fc
       fc.constant(Infinity),
       fc.integer({ min: 0, max: 200 }).map((value) => value * 17 * 60_000),
     ),
-    lateAfterMs: fc.constantFrom(0, 1_000, 120_000, HOUR_MS),
+    lateAfterMs: fc.constantFrom(null, 0, 1_000, 120_000, HOUR_MS),
     jitterMs: fc.constantFrom(0, 0, 30_000),
   })
   .map(({ expression: text, timeZone: zone, window, holds, rows, ...policies }) => {
@@ -99,7 +99,7 @@ function compiled(text: string, zone: string): Schedule | null {
 }
 
 const planOf = ({ job, from, now, held, decided }: Situation): CatchUpPlan =>
-  planCatchUp(job.schedule, { from, now, held }, decided, job);
+  planCatchUp(job, { from, now, held }, decided);
 const covers = (span: DecidedSpan, fireTime: number) => span.from <= fireTime && fireTime <= span.until;
 const holdOf = (held: readonly HeldSpan[], fireTime: number) =>
   [...held]
@@ -255,7 +255,7 @@ describe('the work of a plan', () => {
       ...aJob('job', '* * * * * *', { missed: 'all', maxCatchUp: 100, catchUpWindowMs: 10 * day }),
       schedule,
     };
-    const plan = planCatchUp(schedule, { from, now: from + 30 * day, held }, decided, job);
+    const plan = planCatchUp({ ...job, schedule }, { from, now: from + 30 * day, held }, decided);
     expect(plan.run).toHaveLength(100);
     expect(plan.record.reduce((sum, { count }) => sum + count, 0)).toBeGreaterThan(29 * 86_400);
     expect(asked()).toBeLessThan(2 * (100 + 5 + 20) + 50);

@@ -8,7 +8,7 @@ const at = (time: string) => Date.parse(`2026-03-10T${time}Z`);
 const HOURLY = aJob('job', '0 * * * *', { lateAfterMs: 60_000 });
 
 const plan = (job: JobDefinition, from: number, now: number, decided: DecidedSpan[] = []): CatchUpPlan =>
-  planCatchUp(job.schedule, { from, now, held: [] }, decided, job);
+  planCatchUp(job, { from, now, held: [] }, decided);
 
 describe('planning missed occurrences', () => {
   it.each<[JobDefinition['missed'], string[], [string, string, number, string][]]>([
@@ -57,7 +57,7 @@ describe('planning missed occurrences', () => {
       now: at('06:00:30'),
       held: [{ since: at('05:59:00'), until: Infinity, reason: 'paused' as const }],
     };
-    expect(planCatchUp(HOURLY.schedule, heldBack, [], HOURLY).run).toEqual([at('05:00:00')]);
+    expect(planCatchUp(HOURLY, heldBack, []).run).toEqual([at('05:00:00')]);
   });
 
   it('finds the hole behind a newer row, and passes over what a gap covers', () => {
@@ -88,7 +88,7 @@ describe('what came due while an operator held the job back', () => {
     reason,
   });
   const planHeld = (job: JobDefinition, spans: HeldSpan[], decided: DecidedSpan[] = []) =>
-    planCatchUp(job.schedule, { from: at('02:00:00'), now: at('08:30:00'), held: spans }, decided, job);
+    planCatchUp(job, { from: at('02:00:00'), now: at('08:30:00'), held: spans }, decided);
   const row = (from: string, until: string, count: number, reason: string) => ({
     from: at(from),
     until: at(until),

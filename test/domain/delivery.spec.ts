@@ -90,7 +90,7 @@ describe('the occurrence that a delivery means', () => {
 });
 
 describe('the missed rule, about an occurrence that is delivered late', () => {
-  const rules = { catchUpWindowMs: 24 * 60 * MINUTE, lateAfterMs: 2 * MINUTE, fallbackMs: null };
+  const rules = { schedule: SCHEDULE, catchUpWindowMs: 24 * 60 * MINUTE, lateAfterMs: 2 * MINUTE, fallbackMs: null };
   const late = (minutes: number, isSuperseded = false) => ({ fireTime: 0, now: minutes * MINUTE, isSuperseded });
 
   it.each(['skip', 'once', 'all'] as const)('%s: runs what is merely late', (missed) => {

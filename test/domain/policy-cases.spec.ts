@@ -6,7 +6,6 @@ import { aJob } from '../support/job.js';
 import { notOffered, policyCases, type PolicyCase } from '../support/policy-cases.js';
 import { SimulatedJob } from '../support/simulated-job.js';
 
-const LATE_AFTER_MS = 120_000;
 const MISSED = ['missed: too old', 'missed: too many', 'missed: skipped', 'missed: superseded by a newer one'] as const;
 
 /** Where our rule is another one, and what we do instead. */
@@ -65,10 +64,10 @@ describe('the table of policy cases', () => {
   it.each(ofKind('decide'))('%s', (_, each) => {
     const { state, now, expect: wanted } = each;
     if (wanted.registration === 'rejected') {
-      expect(() => jobOf(each, LATE_AFTER_MS)).toThrow();
+      expect(() => jobOf(each)).toThrow();
       return;
     }
-    const job = new SimulatedJob(jobOf(each, LATE_AFTER_MS), Date.parse(state.lastFire ?? state.createdAt), () => 1);
+    const job = new SimulatedJob(jobOf(each), Date.parse(state.lastFire ?? state.createdAt), () => 1);
     if (state.paused) job.held.push({ since: -Infinity, until: Infinity, reason: 'paused' });
     for (const { fireTime } of state.running ?? []) job.running(Date.parse(fireTime), Date.parse(fireTime), Infinity);
     const before = job.starts().length;
@@ -94,7 +93,7 @@ describe('the table of policy cases', () => {
     const { state, now, expect: wanted, alsoOk } = each;
     const job = jobOf(each, 0);
     const window = { from: Date.parse(state.lastFire ?? state.createdAt), now: Date.parse(now), held: [] };
-    const { run, record } = planCatchUp(job.schedule, window, [], job);
+    const { run, record } = planCatchUp(job, window, []);
     const starts = iso(run);
     judge(alsoOk?.some((other) => JSON.stringify(other) === JSON.stringify(starts)) ? { ...wanted, starts } : wanted, {
       starts,
@@ -121,7 +120,7 @@ describe('the table of policy cases', () => {
   });
 });
 
-function jobOf({ schedule, policy }: PolicyCase, lateAfterMs: number): JobDefinition {
+function jobOf({ schedule, policy }: PolicyCase, lateAfterMs: number | null = null): JobDefinition {
   const catchUpWindowMs = policy.maxLateMs ?? policy.backfillMs ?? Infinity;
   return {
     ...aJob('job', '* * * * *'),
@@ -129,17 +128,13 @@ function jobOf({ schedule, policy }: PolicyCase, lateAfterMs: number): JobDefini
     overlap: policy.overlap === 'allow' ? 'allow' : 'forbid',
     missed: ({ latest: 'once', all: 'all', none: 'skip' } as const)[policy.catchUp as 'latest'],
     catchUpWindowMs,
-    lateAfterMs: Math.min(lateAfterMs, catchUpWindowMs),
+    lateAfterMs,
   };
 }
 
 function simulate(each: PolicyCase): SimulatedJob {
   const work = new Map((each.work ?? []).map(({ slot, runsMs }) => [Date.parse(slot), runsMs ?? 0]));
-  const job = new SimulatedJob(
-    jobOf(each, LATE_AFTER_MS),
-    Date.parse(each.from),
-    (fireTime) => work.get(fireTime) ?? 0,
-  );
+  const job = new SimulatedJob(jobOf(each), Date.parse(each.from), (fireTime) => work.get(fireTime) ?? 0);
   const events = (each.events ?? [])
     .map(({ at, do: what }) => ({ at: Date.parse(at), what }))
     .sort((a, b) => a.at - b.at);

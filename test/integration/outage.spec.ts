@@ -63,7 +63,7 @@ describe('G12 outages pass', () => {
         aborted.push({ reason: run.signal.reason, leaseUntil: run.leaseUntil, at: clock!.now });
       }
 
-      @DistributedCron('* * * * * *', { name: 'other' })
+      @DistributedCron('* * * * * *', { name: 'other', lateAfter: '2m' })
       other() {}
     }
     const app = await startApp(throughWire(), { providers: [Jobs] });

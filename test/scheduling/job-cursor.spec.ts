@@ -35,6 +35,13 @@ describe('a cursor', () => {
     expect(cursor.isMissed(at('10:03:00'))).toBe(true);
   });
 
+  it('takes an occurrence for missed once the following one is due, where no lateAfter is said', () => {
+    const cursor = new JobCursor(aJob('job', '0,20 * * * * *', { lateAfterMs: null }), at('10:00:00'));
+    expect(['10:00:39', '10:00:59', '10:01:00'].map((now) => cursor.isMissed(at(now)))).toEqual([false, false, true]);
+    cursor.decideUntil(at('10:00:20'));
+    expect(['10:01:19', '10:01:20'].map((now) => cursor.isMissed(at(now)))).toEqual([false, true]);
+  });
+
   it('of a job that is fired from outside has nothing due, unless it falls back on its schedule', () => {
     const schedule = compileSchedule('* * * * *', 'UTC', 'job', calendarText({ trigger: 'external' }));
     const never = new JobCursor(aJob('job', '* * * * *', { schedule }), at('10:00:00'));

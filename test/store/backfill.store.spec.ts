@@ -261,7 +261,7 @@ describe('a gap that one row stands for', () => {
     await stores.schedules.declare([JOB], null);
     await stores.test.query('update job_schedule set decided_until = $1', [since]);
     const decided = await stores.catchUps.decide(JOB, since.getTime(), (seen) =>
-      planCatchUp(JOB.schedule, { ...seen, now: fires(1).getTime() }, seen.decided, JOB),
+      planCatchUp(JOB, { ...seen, now: fires(1).getTime() }, seen.decided),
     );
     const plan = decided as CatchUpPlan;
     return plan.run.length + plan.record.reduce((sum, { count }) => sum + count, 0);

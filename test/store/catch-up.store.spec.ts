@@ -35,7 +35,7 @@ async function registered(job: JobDefinition, decidedUntil: Date): Promise<void>
 }
 
 const tryToDecide = (job: JobDefinition, from: Date) =>
-  stores.catchUps.decide(job, from.getTime(), (seen) => planCatchUp(job.schedule, seen, seen.decided, job));
+  stores.catchUps.decide(job, from.getTime(), (seen) => planCatchUp(job, seen, seen.decided));
 
 /** Decides as a replica does: again and again, until nobody else is at it. */
 async function decide(job: JobDefinition, from: Date): Promise<CatchUpPlan> {
@@ -232,9 +232,7 @@ describe('a replica frozen while it decides', () => {
         expect((await decide(JOB, fires(6))).run.length).toBeGreaterThan(3);
       }),
     );
-    expect(
-      await frozen.decide(JOB, fires(6).getTime(), (seen) => planCatchUp(JOB.schedule, seen, seen.decided, JOB)),
-    ).toBe('busy');
+    expect(await frozen.decide(JOB, fires(6).getTime(), (seen) => planCatchUp(JOB, seen, seen.decided))).toBe('busy');
   });
 });
 

@@ -92,8 +92,7 @@ describe('an occurrence that is claimed between the plan of a change and its wri
     await registered();
     const between = new ComingBetween(stores.database, claiming);
     const store = new CatchUpStore(stores.database, between);
-    const decide = () =>
-      store.decide(OLD, fires(10).getTime(), (seen) => planCatchUp(OLD.schedule, seen, seen.decided, OLD));
+    const decide = () => store.decide(OLD, fires(10).getTime(), (seen) => planCatchUp(OLD, seen, seen.decided));
     expect(await decide()).toBe('busy');
     expect(await stores.test.query(`select from job_runs where status = 'skipped'`)).toEqual([]);
     expect(await decide()).toMatchObject({ record: [{ reason: 'missed: skipped' }] });
@@ -170,9 +169,7 @@ describe('a process that stands still between the plan of a change and its writi
         jobs: [],
         handlers: [],
       });
-      await stores.catchUps.decide(OLD, fires(10).getTime(), (seen) =>
-        planCatchUp(OLD.schedule, seen, seen.decided, OLD),
-      );
+      await stores.catchUps.decide(OLD, fires(10).getTime(), (seen) => planCatchUp(OLD, seen, seen.decided));
       await new OverrideStore(stores.database, stores.partitions).override(
         'job',
         () => aJob('job', '0 4 * * *').schedule,

@@ -19,7 +19,7 @@ const JOB = aJob('job', '*/10 * * * * *', { missed: 'all', lateAfterMs: 1_000 })
 async function caughtUp(): Promise<CatchUpPlan> {
   await stores.test.query('update job_schedule set effective_from = $1, decided_until = $1', [secondsAgo(60)]);
   return (await stores.catchUps.decide(JOB, secondsAgo(60).getTime(), (seen) =>
-    planCatchUp(JOB.schedule, seen, seen.decided, JOB),
+    planCatchUp(JOB, seen, seen.decided),
   )) as CatchUpPlan;
 }
 

@@ -43,9 +43,7 @@ describe('an old cursor', () => {
     await starts('A', [OLD]);
     await decidedSince(60);
     const skip = { ...OLD, missed: 'skip' } as const;
-    await stores.catchUps.decide(skip, secondsAgo(60).getTime(), (seen) =>
-      planCatchUp(skip.schedule, seen, seen.decided, skip),
-    );
+    await stores.catchUps.decide(skip, secondsAgo(60).getTime(), (seen) => planCatchUp(skip, seen, seen.decided));
     const [gap] = await stores.test.query<{ gap_from: Date }>('select gap_from from job_runs');
     const { answers } = await stores.claims.claimDue(
       [aDue('job', gap!.gap_from, { cron: OLD.schedule.expression, overlap: 'allow' })],

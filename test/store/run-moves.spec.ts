@@ -153,7 +153,7 @@ describe('the statements of the library', () => {
     'begin as queued, begin as skipped': async () => {
       const from = secondsAgo(1_000).getTime();
       await stores.test.query('update job_schedule set decided_until = $1', [new Date(from)]);
-      await stores.catchUps.decide(JOB, from, (found) => planCatchUp(JOB.schedule, found, found.decided, JOB));
+      await stores.catchUps.decide(JOB, from, (found) => planCatchUp(JOB, found, found.decided));
     },
     'begin as queued, queued to cancelled': async () => {
       await insertRun(stores.test, 'job', FIRE_TIME, 'queued');

@@ -173,9 +173,7 @@ describe('two versions of an expression', () => {
     );
     expect(gap!.gap_count).toBe(gap!.spanned - 1);
     expect(
-      await stores.catchUps.decide(OLD, secondsAgo(60).getTime(), (seen) =>
-        planCatchUp(OLD.schedule, seen, seen.decided, OLD),
-      ),
+      await stores.catchUps.decide(OLD, secondsAgo(60).getTime(), (seen) => planCatchUp(OLD, seen, seen.decided)),
     ).toBe('outdated');
   });
 

@@ -1,12 +1,7 @@
-import {
-  planCatchUp,
-  planSuperseded,
-  type HeldSpan,
-  type MissedGap,
-  missedUntil,
-} from '../../lib/catch-up/catch-up.js';
+import { planCatchUp, planSuperseded, type HeldSpan, type MissedGap } from '../../lib/catch-up/catch-up.js';
 import type { JobDefinition } from '../../lib/options/job-definition.js';
 import type { Schedule } from '../../lib/cron/schedule.js';
+import { missedUntil } from '../../lib/jobs/missed.js';
 import type { DecidedSpan } from '../../lib/catch-up/undecided.js';
 
 interface SimulatedRow extends DecidedSpan {
@@ -97,7 +92,7 @@ export class SimulatedJob {
   private catchUp(decidedUntil: number, now: number): number {
     const next = this.job.schedule.nextAfter(decidedUntil);
     if (next === null || next > missedUntil(now, this.job)) return decidedUntil;
-    const plan = planCatchUp(this.job.schedule, { from: decidedUntil, now, held: this.held }, this.decided, this.job);
+    const plan = planCatchUp(this.job, { from: decidedUntil, now, held: this.held }, this.decided);
     for (const gap of plan.record) this.write({ ...gap, status: 'skipped' });
     for (const fireTime of plan.run) this.write({ from: fireTime, until: fireTime, count: 1, status: 'queued' });
     return plan.decidedUntil;

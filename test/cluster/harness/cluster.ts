@@ -28,7 +28,7 @@ const SCHEDULER: ReplicaSettings['scheduler'] = {
   migrate: true,
   logging: false,
   pollInterval: POLL_MS,
-  defaults: { lease: LEASE_MS, overlap: 'allow' },
+  defaults: { lease: LEASE_MS, overlap: 'allow', lateAfter: '2m' },
 };
 
 /** A database of its own and the replicas on it. */
