@@ -22,13 +22,9 @@ import { FanOutService } from './fan-out/fan-out.service.js';
 import { FlagAnswers } from './runs/flag-answers.js';
 import { HandOver } from './runs/hand-over.js';
 import { HeartbeatService } from './runs/heartbeat/heartbeat.service.js';
-import { IdempotencyKeys } from './receipts/idempotency-key.js';
 import { InFlightRuns } from './runs/in-flight-runs.js';
 import { ReceiptBatches } from './receipts/receipt-batches.js';
-import { ReceiptBulk } from './receipts/receipt-bulk.js';
 import { ReceiptPlaces } from './receipts/receipt-places.js';
-import { ReceiptRefusals } from './receipts/receipt-refusals.js';
-import { ReceiptScripts } from './receipts/receipt-scripts.js';
 import { ReceiptWriter } from './receipts/receipt-writer.js';
 import { PageEndings } from './fan-out/page-endings.service.js';
 import { PageExecutor } from './fan-out/page-executor.service.js';
@@ -161,14 +157,10 @@ const SERVICES: Provider[] = [
   RunContext,
   BypassWatch,
   ReceiptPlaces,
-  ReceiptRefusals,
-  ReceiptScripts,
   ReceiptWriter,
   ReceiptBatches,
-  ReceiptBulk,
   RunEndings,
   EndWriter,
-  IdempotencyKeys,
   ExternalEffects,
   RunStepsService,
   TimeLimits,

@@ -85,8 +85,7 @@ export type { Cancelled } from './operations/cancels.service.js';
 export type { KeptAction, LastRun } from './operations/inventory.service.js';
 export type { ManualOverlap } from './operations/manual-runs.service.js';
 export type { Pause } from './operations/pauses.service.js';
-export type { InDoubtPolicy, ReceiptState } from './receipts/external-effect.js';
-export { neverConnected } from './receipts/external-effect.js';
+export { type InDoubtPolicy, neverConnected } from './receipts/receipt-options.js';
 export type {
   Backoff,
   BackoffFunction,
@@ -113,7 +112,7 @@ export { JobInstance } from './jobs/job-instance.entity.js';
 export { JobPage } from './fan-out/job-page.entity.js';
 export { JobRun, type EarlierAttempt } from './runs/job-run.entity.js';
 export { JobSchedule, type EarlierHold } from './jobs/job-schedule.entity.js';
-export { Receipt } from './receipts/receipt.entity.js';
+export { Receipt, type ReceiptState } from './receipts/receipt.entity.js';
 export { JobRunRepository } from './runs/job-run.repository.js';
 export { ReceiptRepository } from './receipts/receipt.repository.js';
 export type { ClaimVerdict, WaitingRun } from './runs/claim.js';

@@ -93,3 +93,11 @@ export function isImpatience(error: unknown): boolean {
   const { code } = postgresError(error);
   return code === '57014' || code === '55P03';
 }
+
+/**
+ * True for the failure of a statement that was sent with a commit: the run is no longer ours, and nothing was
+ * committed. It is raised by `refuse_1`.
+ */
+export function isRefusedClose(error: unknown): boolean {
+  return postgresError(error).code === 'NDC01';
+}

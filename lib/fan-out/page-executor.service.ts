@@ -6,7 +6,7 @@ import { describeError } from '../errors/stored-error.js';
 import { KnownJobs, type RegisteredJob } from '../jobs/known-jobs.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
 import { INSTANCE_ID } from '../options/tokens.js';
-import { IdempotencyKeys } from '../receipts/idempotency-key.js';
+import { IdempotencyKeys } from '../runs/idempotency-key.js';
 import { CronRun, cronRunFacts } from '../runs/cron-run.js';
 import { InFlightRun, InFlightRuns } from '../runs/in-flight-runs.js';
 import { RunContext } from '../runs/run-context.js';

@@ -4,13 +4,13 @@ import { BackfillFeedStore } from '../catch-up/backfill-feed.store.js';
 import { BackfillStore } from '../catch-up/backfill.store.js';
 import { CancelStore } from '../operations/cancels.service.js';
 import { CatchUpStore } from '../catch-up/catch-up.store.js';
+import { IdempotencyKeys } from '../runs/idempotency-key.js';
 import { JobRunRepository } from '../runs/job-run.repository.js';
 import { ReapingRepository } from '../runs/reaping.repository.js';
 import { DeadLetterBulkStore } from '../operations/dead-letters.service.js';
 import { DeadLetterStore } from '../operations/dead-letters.service.js';
 import { DeliveryStore } from '../operations/delivery.store.js';
 import { ExplainStore } from '../operations/explanations.service.js';
-import { ExternalReceiptStore } from '../receipts/external-receipt.store.js';
 import { FanOutStore } from '../fan-out/page.store.js';
 import { FlagStore } from '../operations/flags.service.js';
 import { InDoubtStore } from '../operations/in-doubt.service.js';
@@ -19,7 +19,6 @@ import { InventoryStore } from '../operations/inventory.service.js';
 import { JobInstanceStore } from '../jobs/job-instance.store.js';
 import { JobScheduleStore } from '../jobs/job-schedule.store.js';
 import { ManualRunStore } from '../operations/manual-runs.service.js';
-import { OccurrenceReceiptStore } from '../receipts/receipt.store.js';
 import { OverdueStore } from '../maintenance/overdue.service.js';
 import { OverrideStore } from '../operations/overrides.service.js';
 import { PageAttemptStore } from '../fan-out/page-attempt.store.js';
@@ -30,15 +29,11 @@ import { PartitionStore } from '../database/partition.store.js';
 import { PauseStore } from '../operations/pauses.service.js';
 import { PruneStore } from '../maintenance/pruning.service.js';
 import { ReceiptRepository } from '../receipts/receipt.repository.js';
-import { ReceiptBatchStore } from '../receipts/receipt.store.js';
-import { ReceiptSecretStore } from '../receipts/receipt.store.js';
-import { ReceiptStore } from '../receipts/receipt.store.js';
 import { RetentionStore } from '../maintenance/retention.store.js';
 import { RunTimeJobStore } from '../jobs/run-time-job.store.js';
 import { SchedulerDatabase } from '../database/scheduler-database.js';
 import { SchemaStore } from '../database/schema.store.js';
 import { SkipStore } from '../operations/skips.service.js';
-import { StrictReceiptStore } from '../receipts/receipt.store.js';
 import { TakeOverStore } from '../jobs/take-over.store.js';
 import { ToldStore } from '../observe/told.store.js';
 
@@ -52,13 +47,8 @@ export const STORE_PROVIDERS: Provider[] = [
     InstanceFactsStore,
     ReapingRepository,
     ReceiptRepository,
-    ReceiptStore,
-    ReceiptSecretStore,
-    ExternalReceiptStore,
+    IdempotencyKeys,
     InDoubtStore,
-    ReceiptBatchStore,
-    StrictReceiptStore,
-    OccurrenceReceiptStore,
     BackfillStore,
     BackfillCancelStore,
     DeadLetterStore,

@@ -9,7 +9,7 @@ import { AlertsService } from '../observe/alerts.service.js';
 import { KnownJobs } from '../jobs/known-jobs.js';
 import { INSTANCE_ID, SCHEDULER_OPTIONS } from '../options/tokens.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
-import { IdempotencyKeys } from '../receipts/idempotency-key.js';
+import { IdempotencyKeys } from '../runs/idempotency-key.js';
 import { InFlightRuns } from '../runs/in-flight-runs.js';
 import { SchedulerLogger } from '../observe/scheduler-logger.js';
 import { DatabaseWatch } from '../maintenance/database-watch.service.js';

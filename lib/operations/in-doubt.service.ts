@@ -7,8 +7,8 @@ import { storableJson, type StoredError } from '../errors/stored-error.js';
 import { instant, knownAs, type Operator, readObject, readOperator, storable } from '../options/operator-options.js';
 import { anything, expected, integer, type Rule, text } from '../options/option-rules.js';
 import type { OptionTable } from '../options/read-options.js';
-import type { RunKey, RunStatus } from '../options/run.js';
-import { type ReceiptKey, resultToKeep } from '../receipts/receipt.store.js';
+import type { ReceiptKey, RunKey, RunStatus } from '../options/run.js';
+import { resultToKeep } from '../receipts/receipt.repository.js';
 import type { Actor } from './dead-letters.service.js';
 
 /** Which calls in doubt are meant; what is left out is not asked for. */

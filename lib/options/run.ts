@@ -4,6 +4,12 @@ export interface RunKey {
   readonly fireTime: Date;
 }
 
+/** What a receipt stands for within its run. */
+export interface ReceiptKey {
+  readonly entity: string;
+  readonly effect: string;
+}
+
 /** Where a run stands; see DESIGN.md, "The path of one occurrence". */
 export type RunStatus =
   | 'queued'

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager, QueryRunner } from 'typeorm';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
-import type { ReceiptKey } from './receipt.store.js';
+import type { ReceiptKey } from '../options/run.js';
 
 /** Which attempt an effect belongs to. */
 interface Attempt {

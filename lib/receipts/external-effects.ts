@@ -2,26 +2,19 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { databaseTrouble } from '../errors/database-trouble.js';
-import type { InDoubtPolicy } from './external-effect.js';
-import { describeError, plainError, type StoredError } from '../errors/stored-error.js';
-import { storableJson } from '../errors/stored-error.js';
-import { EffectNotDone } from '../errors/receipt.errors.js';
-import { LeaseLostError } from '../errors/run.errors.js';
+import { EffectNotDone, MixedReceiptError } from '../errors/receipt.errors.js';
 import { InvalidOptionsError } from '../errors/scheduler.error.js';
-import { MixedReceiptError } from '../errors/receipt.errors.js';
+import { describeError, plainError, storableJson, type StoredError } from '../errors/stored-error.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
-import type { Slots } from '../database/collections.js';
-import { retry } from '../database/retry.js';
+import { againOnConflict, retry } from '../database/retry.js';
 import { monotonicNow } from '../database/clock.js';
 import { isRefusedData } from '../database/sql-state.js';
-import { ExternalReceiptStore, type CallAnswer } from './external-receipt.store.js';
-import { PartitionStore } from '../database/partition.store.js';
-import type { ReceiptKey } from './receipt.store.js';
-import { onReceiptConnection } from '../database/transactions.js';
-import { SchedulerDatabase } from '../database/scheduler-database.js';
-import { againOnConflict } from './again.js';
-import { IdempotencyKeys } from './idempotency-key.js';
-import { InFlightRuns, type InFlightRun } from '../runs/in-flight-runs.js';
+import type { ReceiptKey } from '../options/run.js';
+import { IdempotencyKeys } from '../runs/idempotency-key.js';
+import { type InFlightRun, InFlightRuns } from '../runs/in-flight-runs.js';
+import type { InDoubtPolicy } from './receipt-options.js';
+import { ReceiptPlaces } from './receipt-places.js';
+import { type CallAnswer, ReceiptRepository } from './receipt.repository.js';
 
 /**
  * Makes the effect, under a key that is the same at every attempt and on every replica.
@@ -43,8 +36,6 @@ export interface CallPlan<Answer> {
   readonly call: ExternalCall<Answer>;
   readonly policy: InDoubtPolicy;
   readonly notDone: (error: unknown) => boolean;
-  /** Of the connections that receipts use. */
-  readonly slots: Slots;
 }
 
 /** Effects outside the database: a receipt is opened before the call and closed after it. */
@@ -56,9 +47,8 @@ export class ExternalEffects {
 
   constructor(
     private readonly runs: InFlightRuns,
-    private readonly store: ExternalReceiptStore,
-    private readonly partitions: PartitionStore,
-    private readonly database: SchedulerDatabase,
+    private readonly receipts: ReceiptRepository,
+    private readonly places: ReceiptPlaces,
     private readonly keys: IdempotencyKeys,
     private readonly events: SchedulerEvents,
   ) {}
@@ -107,23 +97,17 @@ export class ExternalEffects {
       case 'mixed':
         throw new MixedReceiptError(key.entity, key.effect, 'once');
       case 'refused':
-        throw this.refused(run, key);
+        throw this.places.refused(run, key);
       case 'opened':
         if (answer.again) this.events.emit({ type: 'effect.resent', jobName, fireTime, attempt, ...key });
         return { applied: true, inDoubt: false, result: await this.call(run, key, plan, answer.idempotencyKey) };
     }
   }
 
-  private open<Answer>(run: InFlightRun, key: ReceiptKey, { policy, slots }: CallPlan<Answer>): Promise<CallAnswer> {
+  private open<Answer>(run: InFlightRun, key: ReceiptKey, { policy }: CallPlan<Answer>): Promise<CallAnswer> {
     const idempotencyKey = this.keys.of(run.owned, key.entity, key.effect);
-    const opening = async () =>
-      onReceiptConnection(await this.database.receipts(), ({ manager }, bounded) =>
-        bounded(this.store.open(manager, run.owned, key, idempotencyKey, policy)),
-      );
-    return this.partitions.makingSure(
-      () => [run.owned.fireTime],
-      () => againOnConflict(run, () => slots.run(opening)),
-    );
+    const opening = (manager: EntityManager) => this.receipts.openCall(manager, run.owned, key, idempotencyKey, policy);
+    return this.places.makingSure(run.owned.fireTime, () => againOnConflict(run, () => this.places.alone(opening)));
   }
 
   private async call<Answer>(
@@ -149,12 +133,12 @@ export class ExternalEffects {
       throw error;
     }
     const { jobName, fireTime, attempt } = run.owned;
-    const closed = await this.persist(run, plan.slots, (manager) =>
-      this.store.close(manager, run.owned, key, storableJson(result)),
+    const closed = await this.persist(run, (manager) =>
+      this.receipts.closeCall(manager, run.owned, key, storableJson(result)),
     );
-    if (closed === 'refused') throw this.refused(run, key);
+    if (closed === 'refused') throw this.places.refused(run, key);
     this.events.emit({ type: 'receipt.written', jobName, fireTime, attempt, ...key });
-    if (closed === 'late') throw this.lost(run);
+    if (closed === 'late') throw this.runs.refused(run);
     return result;
   }
 
@@ -170,19 +154,16 @@ export class ExternalEffects {
   private async failed<Answer>(
     run: InFlightRun,
     key: ReceiptKey,
-    { policy, notDone, slots }: CallPlan<Answer>,
+    { policy, notDone }: CallPlan<Answer>,
     thrown: unknown,
   ): Promise<void> {
     const error = { ...describeError(thrown), stack: null };
-    const isUndone = surely(thrown, notDone);
-    const written = this.persist<boolean>(run, slots, (manager, wasRefused) => {
-      const told = wasRefused ? plainError(error) : error;
-      return isUndone
-        ? this.store.takeBack(manager, run.owned, key, told)
-        : this.store.doubt(manager, run.owned, key, told, policy);
-    });
+    const becomes = surely(thrown, notDone) ? 'undone' : policy === 'park' ? 'in_doubt' : 'open';
+    const became = await this.persist(run, (manager, wasRefused) =>
+      this.receipts.failCall(manager, run.owned, key, wasRefused ? plainError(error) : error, becomes),
+    ).catch(() => false);
     // What the call threw is what the handler is told. A receipt that stays open is in doubt by itself.
-    if (await written.catch(() => false)) this.tellInDoubt(run, key, run.owned.attempt, error);
+    if (became && becomes === 'in_doubt') this.tellInDoubt(run, key, run.owned.attempt, error);
   }
 
   /**
@@ -191,16 +172,11 @@ export class ExternalEffects {
    */
   private persist<Result>(
     run: InFlightRun,
-    slots: Slots,
     write: (manager: EntityManager, wasRefused: boolean) => Promise<Result>,
   ): Promise<Result> {
     let wasRefused = false;
-    const once = async () =>
-      onReceiptConnection(await this.database.receipts(), ({ manager }, bounded) =>
-        bounded(write(manager, wasRefused)),
-      );
     return retry(
-      () => slots.run(once),
+      () => this.places.alone((manager) => write(manager, wasRefused)),
       (error, failures, waitMs) => {
         if (isRefusedData(error) && !wasRefused) return (wasRefused = true);
         this.events.emit({
@@ -222,17 +198,6 @@ export class ExternalEffects {
     error: StoredError | null,
   ): void {
     this.events.emit({ type: 'effect.inDoubt', jobName, fireTime, attempt, ...key, error });
-  }
-
-  private refused(run: InFlightRun, key: ReceiptKey): LeaseLostError {
-    const { jobName, fireTime, attempt } = run.owned;
-    this.events.emit({ type: 'receipt.refused', jobName, fireTime, attempt, ...key });
-    return this.lost(run);
-  }
-
-  private lost(run: InFlightRun): LeaseLostError {
-    this.runs.lose(run, 'taken over');
-    return run.leaseLost ?? new LeaseLostError(run.owned, 'taken over');
   }
 }
 

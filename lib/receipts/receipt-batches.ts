@@ -1,23 +1,34 @@
 import { Injectable } from '@nestjs/common';
 import type { DataSource } from 'typeorm';
-import { databaseTrouble, isOutOfReach } from '../errors/database-trouble.js';
-import type { FailedEffect } from '../errors/receipt.errors.js';
-import { SchedulerEvents } from '../observe/scheduler-events.js';
+import { chunksOf, inParallel, type Items } from '../database/collections.js';
+import { againOnConflict } from '../database/retry.js';
+import { isRefusedClose } from '../database/sql-state.js';
 import { inMergedTransaction } from '../database/transactions.js';
-import { PartitionStore } from '../database/partition.store.js';
-import { ReceiptBatchStore } from './receipt.store.js';
-import { ReceiptStore } from './receipt.store.js';
-import { isRefusedClose } from './receipt.store.js';
-import { againOnConflict } from './again.js';
-import type { BatchEffect, EachOutcome } from './receipt-options.js';
-import { BypassWatch } from './bypass-watch.js';
-import { IdempotencyKeys } from './idempotency-key.js';
+import { databaseTrouble, isOutOfReach } from '../errors/database-trouble.js';
+import { EffectsFailedError, type FailedEffect, ReceiptTransactionError } from '../errors/receipt.errors.js';
+import { SchedulerEvents } from '../observe/scheduler-events.js';
+import { DEFAULT_EFFECT, IdempotencyKeys } from '../runs/idempotency-key.js';
 import type { InFlightRun } from '../runs/in-flight-runs.js';
-import { ReceiptPlaces, type OwnPlace } from './receipt-places.js';
-import { ReceiptRefusals } from './receipt-refusals.js';
+import { BypassWatch } from './bypass-watch.js';
+import {
+  type BatchEffect,
+  type EachOptions,
+  type EachOutcome,
+  type PendingOptions,
+  receiptKey,
+  receiptOptions,
+  requireItems,
+} from './receipt-options.js';
+import { type OwnPlace, ReceiptPlaces } from './receipt-places.js';
+import { ReceiptRepository } from './receipt.repository.js';
+
+/** How many entities a statement asks for. */
+const PENDING_CHUNK = 1_000;
+const DEFAULT_BATCH = 100;
+const DEFAULT_MAX_FAILURES = 1_000;
 
 /** What is to be done for each of many entities. */
-export interface BatchWork<Item> {
+interface BatchWork<Item> {
   readonly run: InFlightRun;
   readonly place: OwnPlace;
   /** The effect's name. */
@@ -25,19 +36,89 @@ export interface BatchWork<Item> {
   readonly effect: BatchEffect<Item>;
 }
 
-/** Carries batches of receipts and their effects through transactions, one for each. */
+/** Receipts for more entities than one transaction should hold: carried through transactions batch by batch. */
 @Injectable()
 export class ReceiptBatches {
   constructor(
     private readonly places: ReceiptPlaces,
-    private readonly store: ReceiptBatchStore,
-    private readonly receipts: ReceiptStore,
-    private readonly partitions: PartitionStore,
+    private readonly receipts: ReceiptRepository,
     private readonly bypasses: BypassWatch,
-    private readonly refusals: ReceiptRefusals,
     private readonly events: SchedulerEvents,
     private readonly keys: IdempotencyKeys,
   ) {}
+
+  pending<Item>(given: Items<Item>, options: PendingOptions<Item>): AsyncIterableIterator<Item> {
+    const { effect = DEFAULT_EFFECT, run: which } = receiptOptions('pending', options);
+    const run = this.places.runFor('ReceiptService.pending', which);
+    return this.withoutReceipt(run, requireItems(given), keysBy(options.key, effect), effect);
+  }
+
+  async each<Item>(
+    verb: 'onceEach' | 'onceBatch',
+    given: Items<Item>,
+    effect: BatchEffect<Item>,
+    options: EachOptions<Item>,
+  ): Promise<EachOutcome<Item>> {
+    const read = receiptOptions(verb, options);
+    const run = this.places.runFor(`ReceiptService.${verb}`, read.run);
+    return run.track(this.all(verb, run, requireItems(given), effect, options, read));
+  }
+
+  private async all<Item>(
+    verb: 'onceEach' | 'onceBatch',
+    run: InFlightRun,
+    items: Items<Item>,
+    effect: BatchEffect<Item>,
+    options: EachOptions<Item>,
+    read: ReturnType<typeof receiptOptions<'onceEach'>>,
+  ): Promise<EachOutcome<Item>> {
+    const { effect: name = DEFAULT_EFFECT, in: where } = read;
+    const { batch = DEFAULT_BATCH, concurrency = 1, maxFailures = DEFAULT_MAX_FAILURES, failures = 'throw' } = read;
+    const chunks = chunksOf(items, batch);
+    const keyOf = keysBy(options.key, name);
+    const work = { run, name, effect, place: await this.place(verb, where, name) };
+    const failed: FailedEffect<Item>[] = [];
+    let applied = 0;
+    let skipped = 0;
+    const tooMany = () => failed.length > maxFailures;
+    await inParallel(Math.min(concurrency, work.place.slots.count), chunks, async (chunk) => {
+      run.signal.throwIfAborted();
+      const entries = new Map<string, Item>();
+      for (const item of chunk) {
+        const entity = keyOf(item);
+        if (!entries.has(entity)) entries.set(entity, item);
+      }
+      const done = await this.write(work, entries, maxFailures - failed.length);
+      applied += done.applied;
+      skipped += done.skipped + chunk.length - entries.size;
+      failed.push(...done.failed);
+      return !tooMany();
+    });
+    if (failed.length > 0 && (failures === 'throw' || tooMany()))
+      throw new EffectsFailedError(failed, applied, skipped, tooMany());
+    return { applied, skipped, failed };
+  }
+
+  private async place(verb: string, where: unknown, effect: string): Promise<OwnPlace> {
+    const place = await this.places.find(where, receiptKey('every entity', effect), verb);
+    if (place.kind === 'own') return place;
+    throw new ReceiptTransactionError(`must be a DataSource for ${verb}: each batch is a transaction of its own`);
+  }
+
+  private async *withoutReceipt<Item>(
+    run: InFlightRun,
+    items: Items<Item>,
+    keyOf: (item: Item) => string,
+    effect: string,
+  ): AsyncGenerator<Item, void> {
+    for await (const chunk of chunksOf(items, PENDING_CHUNK)) {
+      run.signal.throwIfAborted();
+      const { dataSource, slots } = await this.place('pending', undefined, effect);
+      const keys = chunk.map(keyOf);
+      const done = await run.whileOurs(slots.run(() => this.receipts.withReceipt(dataSource, run.owned, effect, keys)));
+      yield* chunk.filter((_, index) => !done.has(keys[index]!));
+    }
+  }
 
   /**
    * All in one transaction. When it fails by one of them, each in a transaction of its own: an effect is done at most
@@ -45,7 +126,7 @@ export class ReceiptBatches {
    * @param entries by entity
    * @param mostFailures after more the rest is left alone
    */
-  async write<Item>(
+  private async write<Item>(
     work: BatchWork<Item>,
     entries: ReadonlyMap<string, Item>,
     mostFailures: number,
@@ -121,15 +202,10 @@ export class ReceiptBatches {
       const transact = () =>
         work.place.slots.run(() => this.transact({ ...work, effect }, entries, work.place.dataSource));
       return {
-        applied: await run.whileOurs(
-          this.partitions.makingSure(
-            () => [run.owned.fireTime],
-            () => againOnConflict(run, transact),
-          ),
-        ),
+        applied: await run.whileOurs(this.places.makingSure(run.owned.fireTime, () => againOnConflict(run, transact))),
       };
     } catch (error) {
-      if (isRefusedClose(error)) throw this.refusals.tell(run, { entity: firstOf(entries), effect: work.name });
+      if (isRefusedClose(error)) throw this.places.refused(run, { entity: firstOf(entries), effect: work.name });
       if (run.signal.aborted || broken || isGone(error, thrown)) throw error;
       return { error };
     }
@@ -145,16 +221,20 @@ export class ReceiptBatches {
       idempotencyKey: this.keys.of(run.owned, entity, name),
     }));
     const key = { entity: firstOf(entries), effect: name };
-    return inMergedTransaction(dataSource, [this.store.opening(run.owned, name, wanted)], async (manager, [rows]) => {
-      const opened = this.store.openedOf(rows!);
-      if (!opened) throw this.refusals.tell(run, key);
-      const items = [...entries].filter(([entity]) => opened.has(entity)).map(([, item]) => item);
-      if (items.length === 0) return { closing: null, result: 0 };
-      await this.places.inside(key, manager, () =>
-        this.bypasses.watch(run.owned, key, manager, () => effect(items, manager)),
-      );
-      return { closing: [this.receipts.closing(run.owned, key, null)], result: items.length };
-    });
+    return inMergedTransaction(
+      dataSource,
+      [this.receipts.beginAll(run.owned, name, wanted)],
+      async (manager, [rows]) => {
+        const opened = this.receipts.begunOf(rows!);
+        if (!opened) throw this.places.refused(run, key);
+        const items = [...entries].filter(([entity]) => opened.has(entity)).map(([, item]) => item);
+        if (items.length === 0) return { closing: null, result: 0 };
+        await this.places.inside(key, manager, () =>
+          this.bypasses.watch(run.owned, key, manager, () => effect(items, manager)),
+        );
+        return { closing: [this.receipts.end(run.owned, key, null)], result: items.length };
+      },
+    );
   }
 }
 
@@ -170,4 +250,8 @@ function isGone(error: unknown, thrownByEffect: unknown): boolean {
     isOutOfReach(trouble) &&
     (error !== thrownByEffect || (error as { driverError?: unknown }).driverError !== undefined)
   );
+}
+
+function keysBy<Item>(key: ((item: Item) => unknown) | undefined, effect: string): (item: Item) => string {
+  return (item) => receiptKey(key ? key(item) : item, effect).entity;
 }

@@ -1,17 +1,13 @@
 import type { DataSource, EntityManager } from 'typeorm';
 import type { Items } from '../database/collections.js';
 import { type FailedEffect, InvalidEntityError } from '../errors/receipt.errors.js';
-import { AfterRunError } from '../errors/run.errors.js';
 import { InvalidOptionsError } from '../errors/scheduler.error.js';
 import { readObject } from '../options/operator-options.js';
 import { anything, expected, functionOf, integer, oneOf, type Rule } from '../options/option-rules.js';
 import { type OptionTable, readOptions, type Values } from '../options/read-options.js';
-import { CronRun } from '../runs/cron-run.js';
-import type { InFlightRun } from '../runs/in-flight-runs.js';
-import type { RunContext } from '../runs/run-context.js';
-import { type InDoubtPolicy, neverConnected } from './external-effect.js';
-import { DEFAULT_EFFECT } from './idempotency-key.js';
-import type { ReceiptKey } from './receipt.store.js';
+import type { ReceiptKey } from '../options/run.js';
+import type { CronRun } from '../runs/cron-run.js';
+import { DEFAULT_EFFECT } from '../runs/idempotency-key.js';
 
 /** What an effect is for, by its name in the application: a customer's number, an invoice's id. */
 export type EntityName = string | number | bigint;
@@ -36,22 +32,6 @@ function nameOf(what: 'entity' | 'effect', given: unknown): string {
     named.isWellFormed();
   if (!usable) throw new InvalidEntityError(what, given, MOST_BYTES[what]);
   return named;
-}
-
-/**
- * The run that work belongs to: the one it was given, for code that lost its context, or the one it is called in.
- * @throws OutsideRunError, AfterRunError; InvalidOptionsError for what is no CronRun
- */
-export function runFor(what: string, context: RunContext, given: unknown): InFlightRun {
-  if (given === undefined) return context.require(what);
-  if (!(given instanceof CronRun)) {
-    throw new InvalidOptionsError([
-      `run: expected the CronRun of a handler; for an occurrence that this process does not run there is onceForOccurrence()`,
-    ]);
-  }
-  const run = context.runOf(given);
-  if (!run || run.ended) throw new AfterRunError(what, given);
-  return run;
 }
 
 /** A text; what it may hold is for the receipt's key to judge. */
@@ -86,6 +66,42 @@ export function receiptOptions<Verb extends keyof typeof TABLES>(
   const { values, problems } = readOptions(given, TABLES[verb], `${verb}: `);
   if (problems.length > 0) throw new InvalidOptionsError(problems);
   return values as Partial<Values<(typeof TABLES)[Verb]>>;
+}
+
+/** What is to become of an effect outside the database when nobody knows whether it happened. */
+export type InDoubtPolicy =
+  /** A person decides. */
+  | 'park'
+  /** It is sent again under the same key: the receiver drops what it has. */
+  | 'resend';
+
+/** No name, or nobody there: what was to be sent was not. */
+export const NEVER_CONNECTED: ReadonlySet<unknown> = new Set([
+  'ECONNREFUSED',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'UND_ERR_CONNECT_TIMEOUT',
+]);
+
+const MOST_CAUSES = 5;
+
+/**
+ * True when the error says that no connection was made: it, or what it was caused by, has the code `ECONNREFUSED`,
+ * `ENOTFOUND`, `EAI_AGAIN` or `UND_ERR_CONNECT_TIMEOUT`. For a call that sends one request, and follows no redirect.
+ */
+export function neverConnected(error: unknown): boolean {
+  try {
+    for (
+      let at = error, depth = 0;
+      typeof at === 'object' && at !== null && depth <= MOST_CAUSES;
+      at = (at as Error).cause, depth++
+    ) {
+      if (NEVER_CONNECTED.has((at as { code?: unknown }).code)) return true;
+    }
+  } catch {
+    // A proxy may throw at every question.
+  }
+  return false;
 }
 
 /**

@@ -1,13 +1,16 @@
 import { Injectable } from '@nestjs/common';
 import type { DataSource, EntityManager } from 'typeorm';
-import { NestedReceiptError } from '../errors/receipt.errors.js';
-import { ReceiptTransactionError } from '../errors/receipt.errors.js';
+import { NestedReceiptError, ReceiptTransactionError } from '../errors/receipt.errors.js';
+import type { LeaseLostError } from '../errors/run.errors.js';
+import { SchedulerEvents } from '../observe/scheduler-events.js';
+import type { ReceiptKey } from '../options/run.js';
 import { Slots } from '../database/collections.js';
-import type { JoinedManager } from '../database/transactions.js';
-import type { ReceiptKey } from './receipt.store.js';
+import { PartitionStore } from '../database/partition.store.js';
+import { type JoinedManager, onReceiptConnection } from '../database/transactions.js';
 import { problemWithDatabase } from '../database/same-database.js';
 import { SchedulerDatabase } from '../database/scheduler-database.js';
-import { RunContext, type OpenTransaction } from '../runs/run-context.js';
+import { type InFlightRun, InFlightRuns } from '../runs/in-flight-runs.js';
+import { type OpenTransaction, RunContext } from '../runs/run-context.js';
 
 /** A transaction of the receipt's own. */
 export interface OwnPlace {
@@ -25,7 +28,7 @@ export type ReceiptIn = DataSource | EntityManager;
 /** The application's pool has a queue of its own. */
 const NO_SLOTS = new Slots(Infinity);
 
-/** Decides where receipts are written, and which may be written inside another's effect. */
+/** Decides to which run receipts belong, where they are written, and which may be written inside another's effect. */
 @Injectable()
 export class ReceiptPlaces {
   private readonly tried = new WeakSet<DataSource>();
@@ -34,7 +37,34 @@ export class ReceiptPlaces {
   constructor(
     private readonly database: SchedulerDatabase,
     private readonly context: RunContext,
+    private readonly partitions: PartitionStore,
+    private readonly runs: InFlightRuns,
+    private readonly events: SchedulerEvents,
   ) {}
+
+  /** See `RunContext.runFor`. */
+  runFor(what: string, given: unknown): InFlightRun {
+    return this.context.runFor(what, given);
+  }
+
+  /** The database has refused a receipt: the run's handler is told. @returns what is to be thrown */
+  refused(run: InFlightRun, key: ReceiptKey): LeaseLostError {
+    const { jobName, fireTime, attempt } = run.owned;
+    this.events.emit({ type: 'receipt.refused', jobName, fireTime, attempt, ...key });
+    return this.runs.refused(run);
+  }
+
+  /** Does the work again once the partition of the receipts is there. */
+  makingSure<Result>(fireTime: Date, work: () => Promise<Result>): Promise<Result> {
+    return this.partitions.makingSure(() => [fireTime], work);
+  }
+
+  /** One statement of a receipt that is in no transaction with others, on the default connection for receipts. */
+  alone<Result>(statement: (manager: EntityManager) => Promise<Result>): Promise<Result> {
+    return this.database.slots.run(async () =>
+      onReceiptConnection(await this.database.receipts(), ({ manager }, bounded) => bounded(statement(manager))),
+    );
+  }
 
   /**
    * @param key of the receipt that is to be written there

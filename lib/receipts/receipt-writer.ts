@@ -1,17 +1,23 @@
-import { Injectable } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import { storableJson } from '../errors/stored-error.js';
+import { againOnConflict } from '../database/retry.js';
+import { isRefusedClose } from '../database/sql-state.js';
+import {
+  inJoinedTransaction,
+  inMergedTransaction,
+  type JoinedReceipt,
+  type Statement,
+} from '../database/transactions.js';
+import { UnknownRunError } from '../errors/operator.errors.js';
 import { MixedReceiptError } from '../errors/receipt.errors.js';
-import { PartitionStore } from '../database/partition.store.js';
-import type { ReceiptAnswer, ReceiptKey } from './receipt.store.js';
-import { inJoinedTransaction, type JoinedReceipt } from '../database/transactions.js';
-import { inMergedTransaction } from '../database/transactions.js';
-import { isRefusedClose } from './receipt.store.js';
-import type { Statement } from '../database/transactions.js';
-import { againOnConflict } from './again.js';
-import { BypassWatch } from './bypass-watch.js';
+import { storableJson } from '../errors/stored-error.js';
+import type { ReceiptKey, RunKey } from '../options/run.js';
+import { INSTANCE_ID } from '../options/tokens.js';
+import { IdempotencyKeys } from '../runs/idempotency-key.js';
 import type { InFlightRun } from '../runs/in-flight-runs.js';
-import { ReceiptPlaces, type ReceiptPlace } from './receipt-places.js';
+import { BypassWatch } from './bypass-watch.js';
+import { type ReceiptPlace, ReceiptPlaces } from './receipt-places.js';
+import { type ReceiptAnswer, receiptAnswer, ReceiptRepository, type ReceiptRow } from './receipt.repository.js';
 
 /** Writes through the manager: everything it does commits with the receipt, or not at all. */
 export type Effect<Result> = (manager: EntityManager) => Promise<Result> | Result;
@@ -50,19 +56,64 @@ export interface ReceiptScript {
 export class ReceiptWriter {
   constructor(
     private readonly places: ReceiptPlaces,
-    private readonly partitions: PartitionStore,
+    private readonly receipts: ReceiptRepository,
     private readonly bypasses: BypassWatch,
+    private readonly keys: IdempotencyKeys,
+    @Inject(INSTANCE_ID) private readonly instanceId: string,
   ) {}
+
+  /** A receipt of an attempt: accepted while that is this process'. */
+  ofRun(run: InFlightRun, key: ReceiptKey): ReceiptScript {
+    const { receipts } = this;
+    const { owned } = run;
+    const { jobName, fireTime, attempt } = owned;
+    const idempotency = this.keys.of(owned, key.entity, key.effect);
+    return {
+      key,
+      run,
+      fireTime,
+      facts: () => ({ jobName, fireTime, attempt }),
+      opening: (own) => receipts.begin(owned, key, idempotency, own),
+      answerOf: ([row]) => receiptAnswer(row as ReceiptRow),
+      async openStrictly(receipt: JoinedReceipt): Promise<ReceiptAnswer> {
+        const [held] = await receipt.send([receipts.hold(owned)]);
+        if (!(await receipts.isHeldByUs(owned, held!))) return { kind: 'refused' };
+        const [[row]] = (await receipt.send([receipts.write(owned, key, idempotency)])) as [[ReceiptRow]];
+        return receiptAnswer(row);
+      },
+      // A run that was held from the beginning is still ours at the end.
+      closing: (result, strictly) =>
+        strictly ? receipts.keep(owned, key, result) : [receipts.end(owned, key, result)],
+      refused: () => this.places.refused(run, key),
+    };
+  }
+
+  /** A receipt of an occurrence: accepted as long as that has a row, whoever runs it. */
+  ofOccurrence(run: RunKey, key: ReceiptKey): ReceiptScript {
+    const { jobName, fireTime } = run;
+    const idempotency = this.keys.of(run, key.entity, key.effect);
+    let attempt = 0;
+    return {
+      key,
+      run: null,
+      fireTime,
+      facts: () => ({ jobName, fireTime, attempt }),
+      opening: (own) => this.receipts.beginForOccurrence(run, key, this.instanceId, idempotency, own),
+      answerOf([row]): ReceiptAnswer {
+        attempt = Number((row as ReceiptRow).of_attempt);
+        return receiptAnswer(row as ReceiptRow);
+      },
+      closing: (result) => this.receipts.keep(run, key, result),
+      refused: () => new UnknownRunError(jobName, fireTime),
+    };
+  }
 
   /** @param where what was given as `in` */
   async write<Result>(script: ReceiptScript, effect: Effect<Result>, where: unknown): Promise<OnceOutcome<Result>> {
-    const work = this.partitions.makingSure(
-      () => [script.fireTime],
-      async () => {
-        const place = await this.places.find(where, script.key);
-        return place.kind === 'own' ? this.inOwn(script, effect, place) : this.inTheirs(script, effect, place);
-      },
-    );
+    const work = this.places.makingSure(script.fireTime, async () => {
+      const place = await this.places.find(where, script.key);
+      return place.kind === 'own' ? this.inOwn(script, effect, place) : this.inTheirs(script, effect, place);
+    });
     try {
       // Whoever ends the transaction must not do so while the effect still writes in it.
       return await (script.run && !this.places.joins(where) ? script.run.whileOurs(work) : work);

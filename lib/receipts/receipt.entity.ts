@@ -1,6 +1,11 @@
 import { Column, Entity, PrimaryColumn } from 'typeorm';
-import type { ReceiptState } from './external-effect.js';
 import type { StoredError } from '../errors/stored-error.js';
+
+/**
+ * Where a receipt stands. One of an effect in the database is only ever `done`. One of a call is `open` from before it
+ * until its answer is written; `in_doubt`: a person has to find out; `undone`: it surely did not happen.
+ */
+export type ReceiptState = 'open' | 'done' | 'in_doubt' | 'undone';
 
 /**
  * Durable proof that one effect for one entity in one occurrence was done; for one outside the database, how it stands.

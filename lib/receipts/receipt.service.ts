@@ -1,29 +1,28 @@
 import { Injectable } from '@nestjs/common';
-import type { CronRun } from '../runs/cron-run.js';
-import type { RunKey } from '../options/run.js';
+import type { Items } from '../database/collections.js';
 import { NestedReceiptError } from '../errors/receipt.errors.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
-import { readExternalOptions, type OnceExternalOptions } from './receipt-options.js';
 import { given, instant, knownAs } from '../options/operator-options.js';
-import { receiptOptions } from './receipt-options.js';
-import type { Items } from '../database/collections.js';
-import { SchedulerDatabase } from '../database/scheduler-database.js';
-import type {
-  BatchEffect,
-  EachOptions,
-  EachOutcome,
-  EachEffect,
-  KeyedOptions,
-  PendingOptions,
-} from './receipt-options.js';
-import { ExternalEffects, type ExternalCall, type ExternalOutcome } from './external-effects.js';
-import { runFor } from './receipt-options.js';
-import { ReceiptBulk } from './receipt-bulk.js';
-import { receiptKey, type EntityName } from './receipt-options.js';
-import type { ReceiptIn } from './receipt-places.js';
-import { ReceiptScripts } from './receipt-scripts.js';
-import { ReceiptWriter, type Effect, type OnceOutcome, type ReceiptScript } from './receipt-writer.js';
+import type { RunKey } from '../options/run.js';
+import type { CronRun } from '../runs/cron-run.js';
 import { RunContext } from '../runs/run-context.js';
+import { type ExternalCall, ExternalEffects, type ExternalOutcome } from './external-effects.js';
+import { ReceiptBatches } from './receipt-batches.js';
+import {
+  type BatchEffect,
+  type EachEffect,
+  type EachOptions,
+  type EachOutcome,
+  type EntityName,
+  type KeyedOptions,
+  type OnceExternalOptions,
+  type PendingOptions,
+  readExternalOptions,
+  receiptKey,
+  receiptOptions,
+} from './receipt-options.js';
+import type { ReceiptIn } from './receipt-places.js';
+import { type Effect, type OnceOutcome, type ReceiptScript, ReceiptWriter } from './receipt-writer.js';
 
 /** How an effect is told from others on its entity, and where it happens. */
 export interface OccurrenceOnceOptions {
@@ -50,11 +49,9 @@ export interface OnceOptions extends OccurrenceOnceOptions {
 export class ReceiptService {
   constructor(
     private readonly context: RunContext,
-    private readonly scripts: ReceiptScripts,
     private readonly writer: ReceiptWriter,
-    private readonly bulk: ReceiptBulk,
+    private readonly batches: ReceiptBatches,
     private readonly external: ExternalEffects,
-    private readonly database: SchedulerDatabase,
     private readonly events: SchedulerEvents,
   ) {}
 
@@ -124,7 +121,7 @@ export class ReceiptService {
     const { effect: name, in: where } = receiptOptions('onceForOccurrence', options);
     const jobName = given(run?.jobName, knownAs, 'onceForOccurrence: jobName');
     const fireTime = given(run.fireTime, instant, 'onceForOccurrence: fireTime');
-    const script = this.scripts.ofOccurrence({ jobName, fireTime }, receiptKey(entity, name));
+    const script = this.writer.ofOccurrence({ jobName, fireTime }, receiptKey(entity, name));
     return this.told(script, await this.writer.write(script, effect, where));
   }
 
@@ -139,7 +136,7 @@ export class ReceiptService {
     items: Items<Item>,
     ...[options]: KeyedOptions<Item, PendingOptions<Item>>
   ): AsyncIterableIterator<Item> {
-    return this.bulk.pending(items, options ?? {});
+    return this.batches.pending(items, options ?? {});
   }
 
   /**
@@ -179,7 +176,7 @@ export class ReceiptService {
     effect: BatchEffect<Item>,
     options: EachOptions<Item> = {},
   ): Promise<EachOutcome<Item>> {
-    const work = this.bulk.each(verb, items, effect, options);
+    const work = this.batches.each(verb, items, effect, options);
     this.context.current?.track(work);
     return work;
   }
@@ -190,10 +187,10 @@ export class ReceiptService {
     options: OnceOptions,
   ): Promise<OnceOutcome<Result>> {
     const { effect: name, in: where, run: which } = receiptOptions('once', options);
-    const run = runFor('ReceiptService.once', this.context, which);
+    const run = this.context.runFor('ReceiptService.once', which);
     const key = receiptKey(entity, name);
     if (run.leaseLost) throw run.leaseLost;
-    const script = this.scripts.ofRun(run, key);
+    const script = this.writer.ofRun(run, key);
     const work = this.writer.write(script, effect, where);
     if (run !== this.context.current) run.track(work);
     return this.told(script, await work);
@@ -209,7 +206,7 @@ export class ReceiptService {
     const key = receiptKey(entity, effect);
     const outer = this.context.transaction;
     if (outer) throw new NestedReceiptError(outer.name, `ReceiptService.onceExternal("${key.entity}")`);
-    return run.whileOurs(this.external.once(run, key, { call, policy, notDone, slots: this.database.slots }));
+    return run.whileOurs(this.external.once(run, key, { call, policy, notDone }));
   }
 
   private told<Result>({ key, facts }: ReceiptScript, outcome: OnceOutcome<Result>): OnceOutcome<Result> {

@@ -11,7 +11,7 @@ import type { WaitingRun } from './claim.js';
 import type { JobRun } from './job-run.entity.js';
 import { isRefusal } from '../database/sql-state.js';
 import { FlagAnswers } from './flag-answers.js';
-import { type Receipt, ReceiptRepository } from '../receipts/receipt.repository.js';
+import { ReceiptRepository } from '../receipts/receipt.repository.js';
 import { UnconfirmedClaims, type PossibleClaim } from './unconfirmed-claims.js';
 import { RefusedData } from './refused-data.js';
 
@@ -139,7 +139,7 @@ export class ClaimService {
   }
 
   /** The receipts of one occurrence, oldest first. */
-  receiptsOf(key: RunKey): Promise<Receipt[]> {
+  receiptsOf(key: RunKey): ReturnType<ReceiptRepository['ofOccurrence']> {
     return this.receipts.ofOccurrence(key);
   }
 

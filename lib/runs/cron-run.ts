@@ -2,7 +2,7 @@ import type { DataSource, EntityManager } from 'typeorm';
 import { OutsideRunError } from '../errors/job.errors.js';
 import type { JobDefinition } from '../options/job-definition.js';
 import type { RunTrigger } from '../options/run.js';
-import { DEFAULT_EFFECT, idempotencyKey } from '../receipts/idempotency-key.js';
+import { DEFAULT_EFFECT, idempotencyKey } from './idempotency-key.js';
 import type { InFlightRun } from './in-flight-runs.js';
 
 /**

@@ -13,7 +13,7 @@ import { CronRun } from './cron-run.js';
 import { cronRunFacts } from './cron-run.js';
 import { HandOver } from './hand-over.js';
 import { HeartbeatService } from './heartbeat/heartbeat.service.js';
-import { IdempotencyKeys } from '../receipts/idempotency-key.js';
+import { IdempotencyKeys } from './idempotency-key.js';
 import { InFlightRun, InFlightRuns } from './in-flight-runs.js';
 import { RunContext } from './run-context.js';
 import { RunEndings } from './run-endings.service.js';

@@ -252,6 +252,12 @@ export class InFlightRuns {
     this.events.emit({ type: 'lease.lost', jobName, fireTime, attempt, cause });
   }
 
+  /** The database has refused what was to be written: the run is another's. @returns what is to be thrown */
+  refused(run: InFlightRun): LeaseLostError {
+    this.lose(run, 'taken over');
+    return run.leaseLost ?? new LeaseLostError(run.owned, 'taken over');
+  }
+
   /** Waits until nothing is under way, at most this many milliseconds. @returns true when nothing is */
   async drained(withinMs: number): Promise<boolean> {
     if (this.size === 0) return true;

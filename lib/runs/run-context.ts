@@ -1,10 +1,11 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { Injectable } from '@nestjs/common';
-import type { CronRun } from './cron-run.js';
+import { InvalidOptionsError } from '../errors/scheduler.error.js';
+import { CronRun } from './cron-run.js';
 import { AfterRunError } from '../errors/run.errors.js';
 import { OutsideRunError } from '../errors/job.errors.js';
 import { inCleanContext } from '../database/clean-context.js';
-import type { ReceiptKey } from '../receipts/receipt.store.js';
+import type { ReceiptKey } from '../options/run.js';
 import type { InFlightRun } from './in-flight-runs.js';
 
 /** A transaction that code is inside of. */
@@ -31,11 +32,6 @@ export class RunContext {
     return inCleanContext(() => this.storage.run(run, () => handler(cronRun)));
   }
 
-  /** The run whose handler was given this. */
-  runOf(cronRun: CronRun): InFlightRun | undefined {
-    return this.given.get(cronRun);
-  }
-
   /** The run whose handler is under way here; undefined outside of one. */
   get current(): InFlightRun | undefined {
     const run = this.storage.getStore();
@@ -60,6 +56,22 @@ export class RunContext {
     const run = this.storage.getStore();
     if (!run) throw new OutsideRunError(what);
     return requireNotEnded(what, run);
+  }
+
+  /**
+   * The run that work belongs to: the one it was given, for code that lost its context, or the one it is called in.
+   * @throws OutsideRunError, AfterRunError; InvalidOptionsError for what is no CronRun
+   */
+  runFor(what: string, given: unknown): InFlightRun {
+    if (given === undefined) return this.require(what);
+    if (!(given instanceof CronRun)) {
+      throw new InvalidOptionsError([
+        `run: expected the CronRun of a handler; for an occurrence that this process does not run there is onceForOccurrence()`,
+      ]);
+    }
+    const run = this.given.get(given);
+    if (!run || run.ended) throw new AfterRunError(what, given);
+    return run;
   }
 }
 

@@ -1,15 +1,14 @@
 import { Injectable } from '@nestjs/common';
 import type { DataSource } from 'typeorm';
 import { SchedulerDatabase } from '../database/scheduler-database.js';
-import { isMissingTable } from '../database/sql-state.js';
+import { isMissingTable, isRefusedClose } from '../database/sql-state.js';
 import { inMergedTransaction } from '../database/transactions.js';
 import { NestedReceiptError } from '../errors/receipt.errors.js';
-import { LeaseLostError, OpenWorkError, OtherDatabaseError, RunStateError } from '../errors/run.errors.js';
+import { type LeaseLostError, OpenWorkError, OtherDatabaseError, RunStateError } from '../errors/run.errors.js';
 import { InvalidOptionsError } from '../errors/scheduler.error.js';
 import { readObject } from '../options/operator-options.js';
 import { anything, expected, flag, type Rule } from '../options/option-rules.js';
 import type { OptionTable } from '../options/read-options.js';
-import { isRefusedClose } from '../receipts/receipt.store.js';
 import { checkpointJson } from './checkpoint.js';
 import type { RunSteps, RunTransactionOptions, TransactionWork } from './cron-run.js';
 import { HeartbeatService } from './heartbeat/heartbeat.service.js';
@@ -117,8 +116,7 @@ export class RunStepsService {
 
   private lose(run: InFlightRun): LeaseLostError {
     run.completing = false;
-    this.runs.lose(run, 'taken over');
-    return run.leaseLost ?? new LeaseLostError(run.owned, 'taken over');
+    return this.runs.refused(run);
   }
 }
 

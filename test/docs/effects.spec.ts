@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import type { InDoubtPolicy } from '../../lib/receipts/external-effect.js';
-import { NEVER_CONNECTED } from '../../lib/receipts/external-effect.js';
+import type { InDoubtPolicy } from '../../lib/receipts/receipt-options.js';
+import { NEVER_CONNECTED } from '../../lib/receipts/receipt-options.js';
 import { openStores, type Stores } from '../support/stores.js';
 
 const PAGE = readFileSync(new URL('../../docs/effects.md', import.meta.url), 'utf8');

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { neverConnected } from '../../lib/receipts/external-effect.js';
+import { neverConnected } from '../../lib/receipts/receipt-options.js';
 
 describe('an error that says that no connection was made', () => {
   const coded = (code: string) => Object.assign(new Error(code), { code });

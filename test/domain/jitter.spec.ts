@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { idempotencyKey } from '../../lib/receipts/idempotency-key.js';
+import { idempotencyKey } from '../../lib/runs/idempotency-key.js';
 import { jitterDelay } from '../../lib/jobs/job-cursor.js';
 import { monthsAround } from '../../lib/cron/months.js';
 

@@ -4,52 +4,36 @@ import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
 import { ExternalEffects, type CallPlan } from '../../lib/receipts/external-effects.js';
 import { InFlightRun, InFlightRuns } from '../../lib/runs/in-flight-runs.js';
 import { monotonicNow } from '../../lib/database/clock.js';
-import { Slots } from '../../lib/database/collections.js';
-import type { ExternalReceiptStore } from '../../lib/receipts/external-receipt.store.js';
+import type { ReceiptRepository } from '../../lib/receipts/receipt.repository.js';
 import { aJob } from '../support/job.js';
 import { aRun } from '../support/run.js';
 
 const KEY = { entity: 'customer-1', effect: 'mail' };
 
 /** The service with this store, on connections that do nothing; and what it told. */
-function effectsWith(store: Partial<Record<keyof ExternalReceiptStore, (...args: never[]) => unknown>>) {
+function effectsWith(store: Partial<Record<keyof ReceiptRepository, (...args: never[]) => unknown>>) {
   const events = new SchedulerEvents();
   const told: SchedulerFact['type'][] = [];
   events.subscribe(({ type }) => told.push(type));
   const runs = new InFlightRuns(events);
   const run = new InFlightRun(aRun({ leaseDeadline: monotonicNow() + 60_000 }), aJob('job', '* * * * *'));
   runs.add(run);
-  const queryRunner = {
-    connect: async () => ({}),
-    startTransaction: async () => {},
-    commitTransaction: async () => {},
-    rollbackTransaction: async () => {},
-    release: async () => {},
-    manager: {},
+  const places = {
+    makingSure: (_fireTime: unknown, work: () => unknown) => work(),
+    alone: (statement: (manager: unknown) => unknown) => statement({}),
   };
-  const database = { receipts: async () => ({ createQueryRunner: () => queryRunner }) };
-  const partitions = { makingSure: (_instants: unknown, work: () => unknown) => work() };
   const opened = { kind: 'opened', idempotencyKey: 'key', again: false };
   const all = {
-    open: async () => opened,
-    close: async () => 'closed',
-    doubt: async () => true,
-    takeBack: async () => false,
+    openCall: async () => opened,
+    closeCall: async () => 'closed',
+    failCall: async () => true,
     ...store,
   };
-  const effects = new ExternalEffects(
-    runs,
-    all as never,
-    partitions as never,
-    database as never,
-    { of: () => 'key' } as never,
-    events,
-  );
+  const effects = new ExternalEffects(runs, all as never, places as never, { of: () => 'key' } as never, events);
   const plan = <Answer>(call: CallPlan<Answer>['call']): CallPlan<Answer> => ({
     call,
     policy: 'park',
     notDone: () => false,
-    slots: new Slots(1),
   });
   return { effects, run, plan, told, opened };
 }
@@ -64,7 +48,7 @@ const failing = (times: number, then: unknown) => {
 
 describe('an answer that cannot be written', () => {
   it('is written when the database is back, and the call is not made again', async () => {
-    const { effects, run, plan, told } = effectsWith({ close: failing(3, 'closed') });
+    const { effects, run, plan, told } = effectsWith({ closeCall: failing(3, 'closed') });
     let calls = 0;
     expect(
       await effects.once(
@@ -78,7 +62,7 @@ describe('an answer that cannot be written', () => {
   });
 
   it('is given up with the lease: the call is in doubt by its open receipt', async () => {
-    const { effects, run, plan } = effectsWith({ close: failing(Infinity, 'closed') });
+    const { effects, run, plan } = effectsWith({ closeCall: failing(Infinity, 'closed') });
     run.leaseDeadline = monotonicNow() + 200;
     await expect(
       effects.once(
@@ -90,7 +74,7 @@ describe('an answer that cannot be written', () => {
   });
 
   it('hides nothing that the call threw', async () => {
-    const { effects, run, plan, told } = effectsWith({ doubt: failing(Infinity, true) });
+    const { effects, run, plan, told } = effectsWith({ failCall: failing(Infinity, true) });
     run.leaseDeadline = monotonicNow() + 200;
     await expect(
       effects.once(
@@ -107,12 +91,12 @@ describe('a process that was frozen after it had opened the receipt', () => {
   it('G3 does not begin the call, and takes the receipt back', async () => {
     const taken: unknown[] = [];
     const { effects, run, plan, told, opened } = effectsWith({
-      open: async () => {
+      openCall: async () => {
         // It wakes up when its lease is over, before any timer can tell it.
         run.leaseDeadline = monotonicNow() - 1;
         return opened;
       },
-      takeBack: async (...args: unknown[]) => (taken.push(args[3]), false),
+      failCall: async (...args: unknown[]) => (taken.push(args[4], args[3]), true),
     });
     let calls = 0;
     await expect(
@@ -123,7 +107,7 @@ describe('a process that was frozen after it had opened the receipt', () => {
       ),
     ).rejects.toThrow(/lease .* is lost/);
     expect(calls).toBe(0);
-    expect(taken).toMatchObject([{ name: 'EffectNotDone', message: expect.stringMatching(/was not made/) }]);
+    expect(taken).toMatchObject(['undone', { name: 'EffectNotDone', message: expect.stringMatching(/was not made/) }]);
     expect(told).toEqual(['lease.lost']);
   });
 });

@@ -2,10 +2,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/glo
 import type { OwnedRun } from '../../lib/options/run.js';
 import { inMergedTransaction } from '../../lib/database/transactions.js';
 import type { Statement } from '../../lib/database/transactions.js';
-import { ExternalReceiptStore } from '../../lib/receipts/external-receipt.store.js';
+import { ReceiptRepository } from '../../lib/receipts/receipt.repository.js';
 import { InDoubtStore } from '../../lib/operations/in-doubt.service.js';
-import { OccurrenceReceiptStore } from '../../lib/receipts/receipt.store.js';
-import { ReceiptBatchStore } from '../../lib/receipts/receipt.store.js';
 import { onReceiptConnection } from '../../lib/database/transactions.js';
 import { aDue } from '../support/due.js';
 import { RestartableServer } from '../support/restartable-server.js';
@@ -26,14 +24,14 @@ const ANYTHING = {
 
 let server: RestartableServer;
 let stores: Stores;
-let calls: ExternalReceiptStore;
+let calls: ReceiptRepository;
 let run: OwnedRun;
 
 beforeAll(async () => {
   server = await RestartableServer.create();
   await start();
   stores = await openStores(server.url);
-  calls = new ExternalReceiptStore(stores.database);
+  calls = new ReceiptRepository(stores.database);
   await stores.test.query('create table canary (what text)');
 });
 afterAll(async () => {
@@ -75,9 +73,9 @@ async function crashAfter(work: () => Promise<unknown>): Promise<void> {
   expect(await stores.test.query('select what from canary')).toEqual([]);
 }
 
-const alone = async <Result>(work: (manager: Parameters<ExternalReceiptStore['open']>[0]) => Promise<Result>) =>
+const alone = async <Result>(work: (manager: Parameters<ReceiptRepository['openCall']>[0]) => Promise<Result>) =>
   onReceiptConnection(await stores.database.receipts(), ({ manager }) => work(manager));
-const open = () => alone((manager) => calls.open(manager, run, KEY, 'the-key', 'park'));
+const open = () => alone((manager) => calls.openCall(manager, run, KEY, 'the-key', 'park'));
 const receipt = async () => (await stores.test.query('select state, result, resolved_by from receipts'))[0];
 const merged = async (opening: Statement, closing: readonly Statement[]) =>
   inMergedTransaction(await stores.database.receipts(), [opening], async () => ({ closing, result: null }));
@@ -97,17 +95,17 @@ describe('a server that crashes, and does not wait for its log by default', () =
   it.each<[string, () => Promise<unknown>, object]>([
     [
       'the answer of a call',
-      () => alone((manager) => calls.close(manager, run, KEY, '"answer"')),
+      () => alone((manager) => calls.closeCall(manager, run, KEY, '"answer"')),
       { state: 'done', result: 'answer' },
     ],
     [
       'a call that is parked',
-      () => alone((manager) => calls.doubt(manager, run, KEY, ERROR, 'park')),
+      () => alone((manager) => calls.failCall(manager, run, KEY, ERROR, 'in_doubt')),
       { state: 'in_doubt' },
     ],
     [
       'a call that was surely not made',
-      () => alone((manager) => calls.takeBack(manager, run, KEY, ERROR)),
+      () => alone((manager) => calls.failCall(manager, run, KEY, ERROR, 'undone')),
       { state: 'undone' },
     ],
   ])('has %s', async (_what, write, expected) => {
@@ -118,7 +116,7 @@ describe('a server that crashes, and does not wait for its log by default', () =
 
   it('has what a person has decided', async () => {
     await open();
-    await alone((manager) => calls.doubt(manager, run, KEY, ERROR, 'park'));
+    await alone((manager) => calls.failCall(manager, run, KEY, ERROR, 'in_doubt'));
     await crashAfter(() =>
       new InDoubtStore(stores.database).resolve(ANYTHING, 1, 'done', null, { by: 'anna', reason: 'asked' }),
     );
@@ -126,22 +124,15 @@ describe('a server that crashes, and does not wait for its log by default', () =
   });
 
   it.each<[string, () => Promise<unknown>]>([
-    [
-      'a receipt',
-      () => merged(stores.receipts.opening(run, KEY, 'k', true), [stores.receipts.closing(run, KEY, null)]),
-    ],
+    ['a receipt', () => merged(stores.receipts.begin(run, KEY, 'k', true), [stores.receipts.end(run, KEY, null)])],
     [
       'a batch of receipts',
       () =>
-        merged(
-          new ReceiptBatchStore(stores.database).opening(run, 'mail', [{ entity: 'customer-1', idempotencyKey: 'k' }]),
-          [stores.receipts.closing(run, KEY, null)],
-        ),
+        merged(calls.beginAll(run, 'mail', [{ entity: 'customer-1', idempotencyKey: 'k' }]), [
+          stores.receipts.end(run, KEY, null),
+        ]),
     ],
-    [
-      'a receipt of an occurrence',
-      () => merged(new OccurrenceReceiptStore(stores.database).opening(run, KEY, 'A', 'k', true), []),
-    ],
+    ['a receipt of an occurrence', () => merged(calls.beginForOccurrence(run, KEY, 'A', 'k', true), [])],
   ])('has %s, with its effect', async (_what, write) => {
     await crashAfter(write);
     expect(await receipt()).toMatchObject({ state: 'done' });
@@ -170,7 +161,7 @@ describe('a server that crashes, and does not wait for its log by default', () =
     async (level) => {
       const found = await (await stores.database.receipts()).transaction(async (manager) => {
         await manager.query(`set local synchronous_commit = ${level}`);
-        await calls.open(manager, run, KEY, 'k', 'park');
+        await calls.openCall(manager, run, KEY, 'k', 'park');
         const [row] = (await manager.query(`select current_setting('synchronous_commit') as level`)) as {
           level: string;
         }[];

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { EntityManager } from 'typeorm';
-import type { InDoubtPolicy } from '../../lib/receipts/external-effect.js';
+import type { InDoubtPolicy } from '../../lib/receipts/receipt-options.js';
 import type { OwnedRun } from '../../lib/options/run.js';
-import { ExternalReceiptStore } from '../../lib/receipts/external-receipt.store.js';
+import { ReceiptRepository } from '../../lib/receipts/receipt.repository.js';
 import { InDoubtStore } from '../../lib/operations/in-doubt.service.js';
-import { ReceiptSecretStore } from '../../lib/receipts/receipt.store.js';
+import { IdempotencyKeys } from '../../lib/runs/idempotency-key.js';
 import { aDue } from '../support/due.js';
 import { blocked } from '../support/gate.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
@@ -24,13 +24,13 @@ const ANYTHING = {
 const ANNA = { by: 'anna', reason: 'asked the provider' };
 
 let stores: Stores;
-let calls: ExternalReceiptStore;
+let calls: ReceiptRepository;
 let doubts: InDoubtStore;
 let first: OwnedRun;
 
 beforeAll(async () => {
   stores = await openStores();
-  calls = new ExternalReceiptStore(stores.database);
+  calls = new ReceiptRepository(stores.database);
   doubts = new InDoubtStore(stores.database);
 });
 afterAll(() => stores.close());
@@ -57,8 +57,9 @@ beforeEach(async () => {
 const transaction = async <Result>(work: (manager: EntityManager) => Promise<Result>) =>
   (await stores.database.receipts()).transaction(work);
 const open = (run: OwnedRun, policy: InDoubtPolicy = 'park') =>
-  transaction((manager) => calls.open(manager, run, KEY, 'the-key', policy));
-const close = (run: OwnedRun, result = '"answer"') => transaction((manager) => calls.close(manager, run, KEY, result));
+  transaction((manager) => calls.openCall(manager, run, KEY, 'the-key', policy));
+const close = (run: OwnedRun, result = '"answer"') =>
+  transaction((manager) => calls.closeCall(manager, run, KEY, result));
 const receipt = async () =>
   (await stores.test.query('select state, attempt, claimed_by, result, error, resolved_by from receipts'))[0];
 const endLease = () => stores.test.query(`update job_runs set lease_until = clock_timestamp()`);
@@ -121,7 +122,7 @@ describe('G4 a receipt of a call', () => {
   it('of an earlier attempt is opened again under the key that it has, where it is to be sent again', async () => {
     await open(first);
     const next = await takenOver();
-    expect(await transaction((manager) => calls.open(manager, next, KEY, 'another', 'resend'))).toEqual({
+    expect(await transaction((manager) => calls.openCall(manager, next, KEY, 'another', 'resend'))).toEqual({
       kind: 'opened',
       idempotencyKey: 'the-key',
       again: true,
@@ -157,7 +158,7 @@ describe('G4 a receipt of a call', () => {
   it('waits for one that is being opened, and finds it open', async () => {
     const { held, letGo, opened, haveOpened } = gates();
     const opening = transaction(async (manager) => {
-      await calls.open(manager, first, KEY, 'the-key', 'park');
+      await calls.openCall(manager, first, KEY, 'the-key', 'park');
       haveOpened();
       await held;
     });
@@ -172,7 +173,7 @@ describe('G4 a receipt of a call', () => {
   it('that is being opened by a frozen process is ended by the reaper, and the next attempt makes the call', async () => {
     const { held: thawed, letGo: thaw, opened, haveOpened } = gates();
     const frozen = transaction(async (manager) => {
-      await calls.open(manager, first, KEY, 'the-key', 'park');
+      await calls.openCall(manager, first, KEY, 'the-key', 'park');
       haveOpened();
       await thawed;
     });
@@ -193,7 +194,9 @@ describe('G4 a receipt of a call', () => {
     });
     const other = { entity: 'customer-1', effect: 'default' };
     await transaction((manager) => stores.receipts.open(manager, first, other, 'k'));
-    expect(await transaction((manager) => calls.open(manager, first, other, 'k', 'park'))).toEqual({ kind: 'mixed' });
+    expect(await transaction((manager) => calls.openCall(manager, first, other, 'k', 'park'))).toEqual({
+      kind: 'mixed',
+    });
   });
 
   it('knows no other states, and none of them without a call', async () => {
@@ -221,8 +224,8 @@ describe('G3 what comes of a call, known only to an attempt that has lost the ru
     const next = await takenOver();
     await open(next, 'resend');
     expect(await close(first, '"of the first"')).toBe('refused');
-    await transaction((manager) => calls.takeBack(manager, first, KEY, ERROR));
-    expect(await transaction((manager) => calls.doubt(manager, first, KEY, ERROR, 'park'))).toBe(false);
+    await transaction((manager) => calls.failCall(manager, first, KEY, ERROR, 'undone'));
+    expect(await transaction((manager) => calls.failCall(manager, first, KEY, ERROR, 'in_doubt'))).toBe(false);
     expect(await receipt()).toMatchObject({ state: 'open', attempt: 2, error: null });
     expect(await close(next, '"of the second"')).toBe('closed');
     expect(await close(first, '"of the first"')).toBe('refused');
@@ -241,21 +244,21 @@ describe('G3 what comes of a call, known only to an attempt that has lost the ru
 describe('a call that failed', () => {
   it('is in doubt at once, where a person is to decide', async () => {
     await open(first);
-    expect(await transaction((manager) => calls.doubt(manager, first, KEY, ERROR, 'park'))).toBe(true);
+    expect(await transaction((manager) => calls.failCall(manager, first, KEY, ERROR, 'in_doubt'))).toBe(true);
     expect(await receipt()).toMatchObject({ state: 'in_doubt', error: ERROR });
-    expect(await transaction((manager) => calls.doubt(manager, first, KEY, ERROR, 'park'))).toBe(false);
+    expect(await transaction((manager) => calls.failCall(manager, first, KEY, ERROR, 'in_doubt'))).toBe(false);
   });
 
   it('stays open, where it is to be sent again', async () => {
     await open(first);
-    expect(await transaction((manager) => calls.doubt(manager, first, KEY, ERROR, 'resend'))).toBe(false);
+    expect(await transaction((manager) => calls.failCall(manager, first, KEY, ERROR, 'open'))).toBe(true);
     expect(await receipt()).toMatchObject({ state: 'open', error: ERROR });
     expect(await open(first, 'resend')).toMatchObject({ kind: 'opened', again: true });
   });
 
   it('and surely did not get through is made by whoever comes next', async () => {
     await open(first);
-    await transaction((manager) => calls.takeBack(manager, first, KEY, ERROR));
+    await transaction((manager) => calls.failCall(manager, first, KEY, ERROR, 'undone'));
     expect(await receipt()).toMatchObject({ state: 'undone', error: ERROR });
     expect(await open(await takenOver())).toMatchObject({ kind: 'opened', again: false });
     expect(await receipt()).toMatchObject({ state: 'open', attempt: 2, error: null });
@@ -264,7 +267,7 @@ describe('a call that failed', () => {
   it('and surely did not get through stays with the person who has it already, with the error', async () => {
     await open(first);
     await open(await takenOver());
-    await transaction((manager) => calls.takeBack(manager, first, KEY, ERROR));
+    await transaction((manager) => calls.failCall(manager, first, KEY, ERROR, 'undone'));
     expect(await receipt()).toMatchObject({ state: 'in_doubt', error: ERROR });
   });
 });
@@ -310,7 +313,7 @@ describe('calls in doubt', () => {
       await manager.query(
         `update job_runs set status = 'running', attempt = 2, claimed_by = 'B', lease_until = now() + interval '1 minute'`,
       );
-      const answer = await calls.open(manager, { ...first, attempt: 2, instanceId: 'B' }, KEY, 'k', 'resend');
+      const answer = await calls.openCall(manager, { ...first, attempt: 2, instanceId: 'B' }, KEY, 'k', 'resend');
       haveOpened();
       await held;
       return answer;
@@ -388,7 +391,7 @@ describe('calls in doubt', () => {
 
   it('are decided a few at a time, the earliest first', async () => {
     for (const entity of ['a', 'b', 'c'])
-      await transaction((manager) => calls.open(manager, first, { ...KEY, entity }, entity, 'park'));
+      await transaction((manager) => calls.openCall(manager, first, { ...KEY, entity }, entity, 'park'));
     await stores.test.query(`update receipts set state = 'in_doubt'`);
     expect(await doubts.resolve({ ...ANYTHING, jobName: 'job' }, 2, 'done', null, ANNA)).toMatchObject({
       effects: [{ entity: 'a' }, { entity: 'b' }],
@@ -402,7 +405,7 @@ describe('calls in doubt', () => {
     await open(next);
     const { held, letGo, opened, haveOpened } = gates();
     const again = transaction(async (manager) => {
-      await calls.open(manager, next, KEY, 'k', 'resend');
+      await calls.openCall(manager, next, KEY, 'k', 'resend');
       haveOpened();
       await held;
     });
@@ -417,11 +420,15 @@ describe('calls in doubt', () => {
 });
 
 describe('the secret of idempotency keys', () => {
-  const secrets = () => new ReceiptSecretStore(stores.database);
+  const secret = async () => {
+    const keys = new IdempotencyKeys(stores.database);
+    await keys.read();
+    return keys.secret;
+  };
 
   it('is one for all replicas', async () => {
-    expect(await secrets().read()).toMatch(/^[0-9a-f-]{72}$/);
-    expect(await secrets().read()).toBe(await secrets().read());
+    expect(await secret()).toMatch(/^[0-9a-f-]{72}$/);
+    expect(await secret()).toBe(await secret());
     await expect(stores.test.query('insert into receipt_secret default values')).rejects.toThrow(/receipt_secret_pkey/);
     await expect(stores.test.query('insert into receipt_secret (is_one) values (false)')).rejects.toThrow(
       /receipt_secret_is_one/,
@@ -432,7 +439,7 @@ describe('the secret of idempotency keys', () => {
     const [{ secret: old }] = (await stores.test.query<{ secret: string }>(
       'delete from receipt_secret returning secret',
     )) as [{ secret: string }];
-    const drawn = await Promise.all([1, 2, 3, 4].map(() => secrets().read()));
+    const drawn = await Promise.all([1, 2, 3, 4].map(() => secret()));
     expect(new Set(drawn).size).toBe(1);
     expect(drawn[0]).not.toBe(old);
   });

@@ -7,7 +7,7 @@ import type { EndAnswer } from '../../lib/runs/job-run.repository.js';
 import { renewLeases } from '../../lib/runs/renew-leases.js';
 import { aDue } from '../support/due.js';
 import { callAlone } from '../../lib/database/transactions.js';
-import { isRefusedClose } from '../../lib/receipts/receipt.store.js';
+import { isRefusedClose } from '../../lib/database/sql-state.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 
 let stores: Stores;

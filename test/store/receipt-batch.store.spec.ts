@@ -2,19 +2,19 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/glo
 import type { EntityManager } from 'typeorm';
 import type { OwnedRun } from '../../lib/options/run.js';
 import { inMergedTransaction } from '../../lib/database/transactions.js';
-import { ReceiptBatchStore } from '../../lib/receipts/receipt.store.js';
-import { isRefusedClose } from '../../lib/receipts/receipt.store.js';
+import { isRefusedClose } from '../../lib/database/sql-state.js';
+import { ReceiptRepository } from '../../lib/receipts/receipt.repository.js';
 import { aDue } from '../support/due.js';
 import { blocked } from '../support/gate.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 
 let stores: Stores;
-let batches: ReceiptBatchStore;
+let batches: ReceiptRepository;
 let run: OwnedRun;
 
 beforeAll(async () => {
   stores = await openStores();
-  batches = new ReceiptBatchStore(stores.database);
+  batches = new ReceiptRepository(stores.database);
 });
 afterAll(() => stores.close());
 beforeEach(async () => {
@@ -47,12 +47,12 @@ async function write(
   const source = await stores.database.receipts();
   return inMergedTransaction(
     source,
-    [batches.opening(by, 'default', entries(...entities))],
+    [batches.beginAll(by, 'default', entries(...entities))],
     async (manager, [rows]) => {
-      const opened = batches.openedOf(rows!);
+      const opened = batches.begunOf(rows!);
       if (opened) await inside(manager);
       return {
-        closing: opened && [stores.receipts.closing(by, { entity: entities[0]!, effect: 'default' }, null)],
+        closing: opened && [stores.receipts.end(by, { entity: entities[0]!, effect: 'default' }, null)],
         result: opened && [...opened].sort(),
       };
     },

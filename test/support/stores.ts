@@ -5,7 +5,8 @@ import { BackfillFeedStore } from '../../lib/catch-up/backfill-feed.store.js';
 import { BackfillStore } from '../../lib/catch-up/backfill.store.js';
 import { CatchUpStore } from '../../lib/catch-up/catch-up.store.js';
 import { type ClaimAnswers } from '../../lib/runs/claim.js';
-import type { OwnedRun } from '../../lib/options/run.js';
+import type { EntityManager } from 'typeorm';
+import type { OwnedRun, ReceiptKey } from '../../lib/options/run.js';
 import type { DueOccurrence } from '../../lib/runs/claim.js';
 import { DeadLetterBulkStore } from '../../lib/operations/dead-letters.service.js';
 import { DeadLetterStore } from '../../lib/operations/dead-letters.service.js';
@@ -13,7 +14,14 @@ import { JobInstanceStore } from '../../lib/jobs/job-instance.store.js';
 import { JobScheduleStore } from '../../lib/jobs/job-schedule.store.js';
 import { PartitionStore } from '../../lib/database/partition.store.js';
 import { ReapingRepository } from '../../lib/runs/reaping.repository.js';
-import { ReceiptStore } from '../../lib/receipts/receipt.store.js';
+import { callAlone } from '../../lib/database/transactions.js';
+import { isRefusedClose } from '../../lib/database/sql-state.js';
+import {
+  type ReceiptAnswer,
+  receiptAnswer,
+  ReceiptRepository,
+  type ReceiptRow,
+} from '../../lib/receipts/receipt.repository.js';
 import { RunTimeJobStore } from '../../lib/jobs/run-time-job.store.js';
 import { SchedulerDatabase } from '../../lib/database/scheduler-database.js';
 import { JobRunRepository, type WrittenEnd } from '../../lib/runs/job-run.repository.js';
@@ -36,7 +44,7 @@ export interface Stores {
   readonly claims: JobRunRepositoryForTests;
   readonly runs: JobRunRepositoryForTests;
   readonly reaper: ReapingRepository;
-  readonly receipts: ReceiptStore;
+  readonly receipts: ReceiptRepositoryForTests;
   readonly steps: JobRunRepository;
   readonly catchUps: CatchUpStore;
   readonly backfills: BackfillStore;
@@ -74,7 +82,7 @@ export async function openStores(server?: string): Promise<Stores> {
     runTimeJobs: new RunTimeJobStore(database, partitions),
     runs: claims,
     reaper: new ReapingRepository(database),
-    receipts: new ReceiptStore(database),
+    receipts: new ReceiptRepositoryForTests(database),
     steps: claims,
     catchUps: new CatchUpStore(database, partitions),
     backfills: new BackfillStore(database),
@@ -120,5 +128,24 @@ class JobRunRepositoryForTests extends JobRunRepository {
 
   complete(run: OwnedRun): Promise<WrittenEnd | null> {
     return this.end(run, null);
+  }
+}
+
+/** A receipt's statements, each by itself. */
+class ReceiptRepositoryForTests extends ReceiptRepository {
+  async open(manager: EntityManager, run: OwnedRun, key: ReceiptKey, idempotencyKey: string): Promise<ReceiptAnswer> {
+    const [row] = await callAlone<ReceiptRow>(manager, this.begin(run, key, idempotencyKey, false));
+    return receiptAnswer(row!);
+  }
+
+  /** @returns false when the run is no longer ours: the transaction must be rolled back */
+  async close(manager: EntityManager, run: OwnedRun, key: ReceiptKey, result: string | null): Promise<boolean> {
+    try {
+      await callAlone(manager, this.end(run, key, result));
+      return true;
+    } catch (error) {
+      if (isRefusedClose(error)) return false;
+      throw error;
+    }
   }
 }

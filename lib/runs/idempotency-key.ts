@@ -1,7 +1,7 @@
-import { Injectable } from '@nestjs/common';
 import { createHmac } from 'node:crypto';
+import { queryOn } from '../database/query.js';
+import type { SchedulerDatabase } from '../database/scheduler-database.js';
 import type { RunKey } from '../options/run.js';
-import { ReceiptSecretStore } from './receipt.store.js';
 
 /** The effect a receipt stands for when a handler has only one for each entity. */
 export const DEFAULT_EFFECT = 'default';
@@ -17,16 +17,19 @@ export function idempotencyKey(secret: string, run: RunKey, entity: string, effe
   return createHmac('sha256', secret).update(JSON.stringify(parts)).digest('base64url');
 }
 
-/** Makes the keys of effects. */
-@Injectable()
+/** Makes the keys of effects, with a secret that was drawn once for these tables: the same for every replica and version. */
 export class IdempotencyKeys {
   private known: string | null = null;
 
-  constructor(private readonly store: ReceiptSecretStore) {}
+  constructor(private readonly database: SchedulerDatabase) {}
 
-  /** Once, before anything runs. */
+  /** Once, before anything runs. The migration draws one; tables that were copied without their rows have none. */
   async read(): Promise<void> {
-    this.known = await this.store.read();
+    const { coordination, tables } = this.database;
+    const ask = async (text: string) => (await queryOn(coordination)<{ secret: string }>(text))[0]?.secret;
+    const find = `select secret from ${tables.receiptSecret}`;
+    const draw = `insert into ${tables.receiptSecret} default values on conflict do nothing returning secret`;
+    this.known = (await ask(find)) ?? (await ask(draw)) ?? (await ask(find))!;
   }
 
   get secret(): string {
