@@ -39,7 +39,7 @@ export class SchedulerLogger {
       this.doubt(job, now);
     }
     const implicit = jobs.filter((job) => job.implicit.length > 0);
-    if (implicit.length > 0) this.warn(implicitLine(implicit));
+    if (implicit.length > 0) this.say(implicitLine(implicit));
     if (this.options.logging) this.foretell(jobs, now.getTime());
   }
 

@@ -98,7 +98,7 @@ export interface DistributedSchedulerOptions {
    */
   featureFlags?: FeatureFlags;
   /**
-   * True: a job that leaves its `owner`, `overlap` or `missed` implicit fails the start; otherwise one line warns of
+   * True: a job that leaves its `owner`, `overlap` or `missed` implicit fails the start; otherwise one line names
    * them. @default false
    */
   strict?: boolean;

@@ -31,12 +31,16 @@ async function linesOfStart(options: DistributedSchedulerOptions): Promise<strin
 async function start(
   provider: Type,
   options: DistributedSchedulerOptions,
-): Promise<{ app: TestingModule; lines: string[] }> {
-  const lines: string[] = [];
+): Promise<{ app: TestingModule; lines: string[]; warnings: string[] }> {
+  const [lines, warnings]: [string[], string[]] = [[], []];
   const write = (message: unknown, ...rest: unknown[]) => {
     if (rest.at(-1) === 'DistributedScheduler') lines.push(String(message));
   };
-  const logger: LoggerService = { log: write, warn: write, error: write, debug: write, verbose: write, fatal: write };
+  const warn = (message: unknown, ...rest: unknown[]) => {
+    write(message, ...rest);
+    warnings.push(String(message));
+  };
+  const logger: LoggerService = { log: write, warn, error: warn, debug: write, verbose: write, fatal: write };
   const app = await Test.createTestingModule({
     imports: [DistributedSchedulerModule.forRoot(options)],
     providers: [provider],
@@ -45,7 +49,7 @@ async function start(
     .compile();
   closing.push(() => app.close());
   await app.init();
-  return { app, lines };
+  return { app, lines, warnings };
 }
 
 @Injectable()
@@ -98,6 +102,20 @@ describe('at its start the application says', () => {
     expect(await implicit({ defaults: { overlap: 'forbid' } })).toEqual([
       expect.stringContaining('Jobs.tidy (owner). Say them in the decorator, or overlap and missed in the module'),
     ]);
+  });
+
+  it('no warning to a first application, which leaves all to the defaults', async () => {
+    class First {
+      @DistributedCron('*/10 * * * * *', { name: 'greeting' })
+      hello() {}
+    }
+    const { lines, warnings } = await start(First, { connection: database.url, migrate: true });
+    expect(warnings).toEqual([]);
+    expect(lines).toContainEqual(
+      expect.stringMatching(
+        /^greeting ".+" \(UTC\) next .+; overlap forbid, missed once within 1d, 3 attempts, lease 1m$/,
+      ),
+    );
   });
 
   it('that an operator has put another schedule in place of the declared one', async () => {
