@@ -70,6 +70,7 @@ import { Explanations } from './operations/explanations.service.js';
 import { FireTimes } from './operations/fire-times.service.js';
 import { Flags } from './operations/flags.service.js';
 import { InDoubt } from './operations/in-doubt.service.js';
+import { History } from './operations/history.service.js';
 import { Inventory } from './operations/inventory.service.js';
 import { ManualRuns } from './operations/manual-runs.service.js';
 import { Overrides } from './operations/overrides.service.js';
@@ -221,6 +222,7 @@ const OPERATIONS = [
   Cancels,
   Explanations,
   Inventory,
+  History,
   InDoubt,
 ];
 

@@ -1,7 +1,10 @@
+import { compileSchedule, type Schedule } from '../cron/schedule.js';
 import { type Query, queryOn } from '../database/query.js';
 import { unlessBusy } from '../database/until-it-holds.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
-import { standingsElsewhere } from '../jobs/stored-job.js';
+import { RenamedJobError } from '../errors/job.errors.js';
+import { standingsElsewhere, unknownJob } from '../jobs/stored-job.js';
+import type { OverlapPolicy } from '../options/job-definition.js';
 import type { RunStatus } from '../options/run.js';
 import { type Standing, standingAmongNames } from './backfill.js';
 import type { JobBackfill } from './job-backfill.entity.js';
@@ -38,6 +41,34 @@ export class BackfillStore {
   async now(): Promise<Date> {
     const [row] = await this.query<{ now: Date }>('select clock_timestamp() as now');
     return row!.now;
+  }
+
+  /**
+   * The job as every replica follows it, whether this one declares it or not.
+   * @throws UnknownJobError, RenamedJobError
+   */
+  async job(name: string): Promise<{ name: string; schedule: Schedule; overlap: OverlapPolicy }> {
+    const { jobSchedule } = this.database.tables;
+    const [row] = await this.query<{
+      cron: string;
+      zone: string;
+      calendar: string | null;
+      to: string | null;
+      overlap: OverlapPolicy | null;
+    }>(
+      `select cron, time_zone as zone, calendar, yields_to as to, policies ->> 'overlap' as overlap
+       from   ${jobSchedule}
+       where  name = $1
+       and    removed_at is null`,
+      [name],
+    );
+    if (!row) throw await unknownJob(this.query, jobSchedule, name);
+    if (row.to !== null) throw new RenamedJobError(name, row.to);
+    return {
+      name,
+      schedule: compileSchedule(row.cron, row.zone, name, row.calendar),
+      overlap: row.overlap ?? 'forbid',
+    };
   }
 
   /**

@@ -6,7 +6,7 @@ import { AfterRegistration } from '../database/registration.js';
 import { InvalidBackfillError, UnknownBackfillError } from '../errors/operator.errors.js';
 import { InvalidOptionsError } from '../errors/scheduler.error.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
-import type { JobDefinition, OverlapPolicy } from '../options/job-definition.js';
+import type { OverlapPolicy } from '../options/job-definition.js';
 import { readBackfillOptions, readCancelOptions, type ResolvedBackfillOptions } from './backfill-options.js';
 import type { Standing } from './backfill.js';
 import { BackfillCancelStore, type BackfillCounts, type BackfillRow, BackfillStore } from './backfill.store.js';
@@ -87,7 +87,8 @@ export class Backfills {
     private readonly events: SchedulerEvents,
   ) {}
 
-  async ask(job: JobDefinition, from: Date, to: Date, given: unknown): Promise<BackfillPlan> {
+  async ask(jobName: string, from: Date, to: Date, given: unknown): Promise<BackfillPlan> {
+    const job = await this.store.job(jobName);
     const { options, problems } = readBackfillOptions(given, job.overlap);
     const range = backfillRange(job.schedule, { from, to }, (await this.store.now()).getTime(), options.atMost);
     if ('problem' in range || problems.length > 0) {

@@ -1,7 +1,5 @@
 import { databaseTrouble } from '../errors/database-trouble.js';
-import { DeliveryRefusedError } from '../errors/operator.errors.js';
-import { InvalidOptionsError } from '../errors/scheduler.error.js';
-import { UnknownJobError } from '../errors/job.errors.js';
+import { InvalidOptionsError, SchedulerError } from '../errors/scheduler.error.js';
 import { hasEnded, type Delivered } from '../operations/delivered.js';
 import { deliverByHttp, EndpointError } from './deliver-by-http.js';
 import { HELP, readArguments, type TriggerCommand } from './trigger-arguments.js';
@@ -11,28 +9,39 @@ export interface Console {
   readonly env: NodeJS.ProcessEnv;
   readonly say: (text: string) => void;
   readonly complain: (text: string) => void;
+  /** The width of the terminal; left out where the output is none. */
+  readonly columns?: number;
+  /** Calls back when somebody ends the process. */
+  readonly interrupted?: (stop: () => void) => void;
 }
 
 /** What a command ends with; `--help` says the same. */
 export const EXIT = { taken: 0, notDone: 1, usage: 2, refused: 3, unreachable: 4, notOver: 5 } as const;
 
 /** @returns the exit code; never throws */
-export async function runCommand(args: readonly string[], { env, say, complain }: Console): Promise<number> {
+export async function runCommand(args: readonly string[], terminal: Console): Promise<number> {
   try {
-    const asked = readArguments(args, env);
-    if (asked.kind === 'help') {
-      say(HELP);
-      return EXIT.taken;
-    }
-    const delivered = asked.url === null ? await byDatabase(asked, env) : await deliverByHttp(asked, asked.url);
-    say(asked.json ? JSON.stringify(delivered) : delivered.text);
-    return asked.waitMs > 0 ? exitOfWaiting(delivered) : EXIT.taken;
+    if (args[0] === 'trigger') return await trigger(args, terminal);
+    // Nest and TypeORM take a while to load.
+    const { operate } = await import('./operate.js');
+    return await operate(args, terminal);
   } catch (error) {
-    complain(wordsOf(error));
+    terminal.complain(wordsOf(error));
     if (error instanceof InvalidOptionsError) return EXIT.usage;
-    if (error instanceof DeliveryRefusedError || error instanceof UnknownJobError) return EXIT.refused;
-    return error instanceof EndpointError && error.isRefusal ? EXIT.refused : EXIT.unreachable;
+    if (error instanceof EndpointError) return error.isRefusal ? EXIT.refused : EXIT.unreachable;
+    return databaseTrouble(error) === null && error instanceof SchedulerError ? EXIT.refused : EXIT.unreachable;
   }
+}
+
+async function trigger(args: readonly string[], { env, say }: Console): Promise<number> {
+  const asked = readArguments(args, env);
+  if (asked.kind === 'help') {
+    say(HELP);
+    return EXIT.taken;
+  }
+  const delivered = asked.url === null ? await byDatabase(asked, env) : await deliverByHttp(asked, asked.url);
+  say(asked.json ? JSON.stringify(delivered) : delivered.text);
+  return asked.waitMs > 0 ? exitOfWaiting(delivered) : EXIT.taken;
 }
 
 /** TypeORM takes a while to load, and only this way needs it. */
@@ -48,6 +57,8 @@ function exitOfWaiting(delivered: Delivered): number {
 
 function wordsOf(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
+  // The library's own errors have it already.
+  if (error instanceof SchedulerError) return message;
   const advice = databaseTrouble(error)?.advice;
   return advice === undefined || message.includes(advice) ? message : `${message}\n${advice}`;
 }

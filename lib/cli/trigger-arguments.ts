@@ -77,12 +77,9 @@ export function readArguments(
     problems.push(`${name}: ${reading.problem}`);
     return otherwise;
   };
-  const [verb, jobName, ...more] = positionals;
-  if (verb !== 'trigger')
-    problems.push(
-      verb === undefined ? 'say what to do: trigger <job>' : `there is no command "${verb}", only trigger <job>`,
-    );
-  else if (jobName === undefined) problems.push('name the job: trigger <job>');
+  // The first one is `trigger` itself.
+  const [, jobName, ...more] = positionals;
+  if (jobName === undefined) problems.push('name the job: trigger <job>');
   if (more.length > 0) problems.push(`one job at a time; besides there is ${more.join(' ')}`);
   const times = [
     read('--fire-time', fireTime, values['fire-time'], null),

@@ -1,7 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { KnownJobs } from '../jobs/known-jobs.js';
 import { InvalidOptionsError } from '../errors/scheduler.error.js';
-import { UnknownJobError } from '../errors/job.errors.js';
 import type { BackfillOptions, CancelOptions } from '../catch-up/backfill-options.js';
 import { integer } from '../options/option-rules.js';
 import { AfterRegistration } from '../database/registration.js';
@@ -17,6 +15,7 @@ import {
 } from './dead-pages.service.js';
 import { DeadLetters, type FoundRuns } from './dead-letters.service.js';
 import { Deliveries, type DeliverOptions } from './deliveries.service.js';
+import { History, type ListedRun, type Replica, type RunsFilter } from './history.service.js';
 import { Explanations } from './explanations.service.js';
 import { FireTimes, type NextFireTimesOptions } from './fire-times.service.js';
 import { Flags, type FlagState } from './flags.service.js';
@@ -34,7 +33,7 @@ import { Pauses, type PauseOptions, type Pause } from './pauses.service.js';
 import type { BulkOptions, DeadLetterFilter } from './dead-letter-filter.js';
 import type { Delivered } from './delivered.js';
 import type { Explanation } from './explanation-facts.js';
-import type { Operator } from '../options/operator-options.js';
+import { jobNameOf, type Operator } from '../options/operator-options.js';
 import type { RunKey } from '../options/run.js';
 import { Skips, type SkipOptions } from './skips.service.js';
 
@@ -48,9 +47,9 @@ const numberOfBackfills = integer({ atLeast: 1, atMost: 10_000 });
 @AfterRegistration()
 export class SchedulerService {
   constructor(
-    private readonly jobs: KnownJobs,
     private readonly fireTimes: FireTimes,
     private readonly inventories: Inventory,
+    private readonly history: History,
     private readonly explanations: Explanations,
     private readonly pauses: Pauses,
     private readonly overrides: Overrides,
@@ -68,6 +67,16 @@ export class SchedulerService {
   /** Every job that the database knows, by name: also those of other versions, and those that are gone. */
   inventory(): Promise<InventoryEntry[]> {
     return this.inventories.inventory();
+  }
+
+  /** What ran, what did not, and why: the newest fire times first. @throws InvalidOptionsError */
+  runs(filter?: RunsFilter): Promise<ListedRun[]> {
+    return this.history.runs(filter);
+  }
+
+  /** The processes that take part, and those that did lately: the youngest first. */
+  replicas(): Promise<Replica[]> {
+    return this.history.replicas();
   }
 
   /** What operators did, the newest first. @throws InvalidOptionsError */
@@ -295,12 +304,11 @@ export class SchedulerService {
    * is what is under way; what was skipped or cancelled never ran. Any replica that knows the job takes part. A live
    * occurrence is never given up for it: see `overlap`.
    * @returns what is going to happen; with `dryRun`, what would
-   * @throws UnknownJobError, InvalidBackfillError with every problem; nothing was written then
+   * @throws InvalidOptionsError, UnknownJobError, RenamedJobError, InvalidBackfillError with every problem; nothing was
+   * written then
    */
   async backfill(jobName: string, from: Date, to: Date, options: BackfillOptions = {}): Promise<BackfillPlan> {
-    const job = this.jobs.get(jobName)?.definition;
-    if (!job) throw new UnknownJobError(jobName, this.jobs.names());
-    return this.backfillsOf.ask(job, from, to, options);
+    return this.backfillsOf.ask(jobNameOf(jobName, 'SchedulerService.backfill'), from, to, options);
   }
 
   /**

@@ -57,7 +57,7 @@ it('npx nestjs-distributed-cron, from the packed package: helps, delivers, and e
     );
   expect(await npx('--help')).toMatchObject({
     code: 0,
-    stdout: expect.stringContaining('Usage: nestjs-distributed-cron trigger <job>'),
+    stdout: expect.stringContaining('trigger <job>'),
   });
 
   @Injectable()

@@ -332,7 +332,7 @@ describe('a backfill that cannot be done', () => {
     const { scheduler } = await start();
     await expect(scheduler.backfill('reprot', hoursAgo(1), hoursAgo(0))).rejects.toThrow(UnknownJobError);
     await expect(scheduler.backfill('reprot', hoursAgo(1), hoursAgo(0))).rejects.toThrow(
-      'There is no job "reprot" on this instance; there are "open", "report".',
+      'There is no job "reprot"; did you mean "report"?',
     );
   });
 
