@@ -143,7 +143,7 @@ export { InvalidTimeZoneError } from './errors/cron.errors.js';
 export { JobExistsError } from './errors/job.errors.js';
 export { LeaseLostError, type LeaseLoss } from './errors/run.errors.js';
 export { MissingForRootError } from './errors/job.errors.js';
-export { MissingTablesError } from './errors/database.errors.js';
+export { MissingTablesError, NewerSchemaError } from './errors/database.errors.js';
 export { MixedReceiptError } from './errors/receipt.errors.js';
 export { NestedReceiptError } from './errors/receipt.errors.js';
 export { OpenWorkError } from './errors/run.errors.js';

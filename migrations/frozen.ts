@@ -12,6 +12,11 @@ interface Texts {
   readonly down: readonly string[];
   /** The schema is created where it is missing. @default false */
   readonly createsSchema?: boolean;
+  /**
+   * The number of the oldest migration whose release goes on beside the release of this one: a migration that drops
+   * functions or columns, or changes what they mean, says it. @default as before
+   */
+  readonly serves?: number;
 }
 
 /**
@@ -20,7 +25,8 @@ interface Texts {
  * @param name with the migration's number at its end, as TypeORM wants it
  * @returns the migration for a schema; without one, for the schema of the data source that runs it, or `public`
  */
-export function migration(name: string, { up, down, createsSchema = false }: Texts) {
+export function migration(name: string, { up, down, createsSchema = false, serves }: Texts) {
+  const number = numberOf(name);
   return (schema?: string): MigrationClass =>
     class implements MigrationInterface {
       readonly name = name;
@@ -30,6 +36,10 @@ export function migration(name: string, { up, down, createsSchema = false }: Tex
         if (createsSchema) await ensureSchema(queryRunner, target);
         await withBoundedLocks(queryRunner, async () => {
           for (const text of up) await queryRunner.query(inSchema(text, target));
+          await storeVersion(queryRunner, target, (was) => ({
+            version: Math.max(number, was?.version ?? 0),
+            serves: Math.max(serves ?? 0, was?.serves ?? number),
+          }));
         });
       }
 
@@ -37,9 +47,52 @@ export function migration(name: string, { up, down, createsSchema = false }: Tex
         const target = schemaOf(queryRunner, schema);
         await withBoundedLocks(queryRunner, async () => {
           for (const text of down) await queryRunner.query(inSchema(text, target));
+          if (createsSchema) await queryRunner.query(inSchema(`drop function if exists ${VERSION}()`, target));
+          else await storeVersion(queryRunner, target, (was) => ({ serves: number, ...was, version: number - 1 }));
         });
       }
     };
+}
+
+/** What the schema says of itself: the migration that has run last, and the oldest whose release goes on with it. */
+export interface SchemaVersion {
+  readonly version: number;
+  readonly serves: number;
+}
+
+/** The function that says it; `storedVersion` asks it. */
+const VERSION = '@schema.scheduler_schema_version';
+
+/** The number at the end of a migration's name. */
+export function numberOf(name: string): number {
+  return Number(/\d+$/.exec(name)![0]);
+}
+
+/** @returns null where no migration has run */
+export async function storedVersion(
+  query: (sql: string, parameters?: unknown[]) => Promise<unknown>,
+  schema: string,
+): Promise<SchemaVersion | null> {
+  const named = inSchema(`${VERSION}()`, schema);
+  const [{ there }] = (await query('select to_regprocedure($1) is not null as there', [named])) as [{ there: boolean }];
+  if (!there) return null;
+  const [stored] = (await query(`select version, serves from ${named}`)) as [{ version: string; serves: string }];
+  return { version: Number(stored.version), serves: Number(stored.serves) };
+}
+
+async function storeVersion(
+  queryRunner: QueryRunner,
+  schema: string,
+  next: (was: SchemaVersion | null) => SchemaVersion,
+): Promise<void> {
+  const { version, serves } = next(await storedVersion((sql, values) => queryRunner.query(sql, values), schema));
+  await queryRunner.query(
+    inSchema(
+      `create or replace function ${VERSION}() returns table (version bigint, serves bigint)
+       language sql stable as 'select ${version}::bigint, ${serves}::bigint'`,
+      schema,
+    ),
+  );
 }
 
 /** How long a migration waits for a lock, in milliseconds, where nothing else says how long. */

@@ -2,12 +2,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { MigrationExecutor, QueryRunnerAlreadyReleasedError } from 'typeorm';
 import { problemWithDatabase } from '../../migrations/1796000000000-CheckDatabase.js';
 import { databaseTrouble } from '../errors/database-trouble.js';
-import { MissingTablesError } from '../errors/database.errors.js';
-import { UnfitDatabaseError } from '../errors/database.errors.js';
-import { UnreadableDatesError } from '../errors/database.errors.js';
+import {
+  MissingTablesError,
+  NewerSchemaError,
+  UnfitDatabaseError,
+  UnreadableDatesError,
+} from '../errors/database.errors.js';
 import { queryOn, type Queryable } from './query.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
-import { ensureSchema } from '../../migrations/frozen.js';
+import { ensureSchema, numberOf, type SchemaVersion, storedVersion } from '../../migrations/frozen.js';
 import { monotonicNow } from './clock.js';
 import { MIGRATIONS_TABLE } from './data-sources.js';
 import { retryDelay } from './retry.js';
@@ -26,12 +29,6 @@ const TABLES = [
   'job_alerts',
   'job_pages',
 ];
-
-/** Columns that a later migration has added. */
-const COLUMNS = [
-  ['job_instances', 'application'],
-  ['job_instances', 'zones'],
-] as const;
 
 /** A start is busy: its event loop may stand still for longer than the server waits. */
 const MOST_TRIES = 5;
@@ -89,6 +86,7 @@ export class SchemaStore {
   private async runPending(): Promise<void> {
     const { coordination, tables } = this.database;
     await this.requireFit(coordination);
+    await this.newerRelease();
     await inTransaction(coordination, async (query, queryRunner) => {
       await lockName(query, `nestjs-distributed-cron:migrate:${tables.schema}`);
       await query(`select set_config('lock_timeout', $1, true)`, [String(LOCK_WITHIN_MS)]);
@@ -100,10 +98,12 @@ export class SchemaStore {
   }
 
   /**
-   * @throws MissingTablesError that names what is missing, UnfitDatabaseError that names what is somebody else's,
-   * UnreadableDatesError where the server writes dates its own way
+   * @returns what is worth a word at the start; null for most
+   * @throws MissingTablesError that names what is missing, NewerSchemaError where the schema serves this release no
+   * more, UnfitDatabaseError that names what is somebody else's, UnreadableDatesError where the server writes dates its
+   * own way
    */
-  async verify(): Promise<void> {
+  async verify(): Promise<string | null> {
     const { coordination, tables } = this.database;
     const [{ style }] = (await coordination.query(`select current_setting('DateStyle') as style`)) as [
       { style: string },
@@ -116,27 +116,43 @@ export class SchemaStore {
        where  to_regclass(qualified) is null`,
       [TABLES, TABLES.map((name) => tables.qualify(name))],
     );
-    const lacking: { name: string }[] = await coordination.query(
-      `select wanted.table_name || '.' || wanted.column_name as name
-       from   unnest($1::text[], $2::text[], $3::text[]) as wanted (table_name, qualified, column_name)
-       where  not exists (
-                select from pg_attribute
-                where  attrelid = to_regclass(qualified)
-                and    attname = column_name
-                and    not attisdropped)
-       and    to_regclass(qualified) is not null`,
-      [
-        COLUMNS.map(([table]) => table),
-        COLUMNS.map(([table]) => tables.qualify(table)),
-        COLUMNS.map(([, column]) => column),
-      ],
-    );
-    missing.push(...lacking);
+    if (missing.length === TABLES.length)
+      throw new MissingTablesError(tables.schema, 'has none of the scheduler’s tables yet');
     if (missing.length > 0)
+      throw new MissingTablesError(tables.schema, `lacks ${missing.map(({ name }) => name).join(', ')}`);
+    return this.compareVersions();
+  }
+
+  private async compareVersions(): Promise<string | null> {
+    const { coordination, tables } = this.database;
+    const { version } = (await this.stored()) ?? { version: 0 };
+    const pending = coordination.migrations.flatMap(({ name }) => (numberOf(name!) > version ? [name] : []));
+    if (pending.length > 0)
       throw new MissingTablesError(
         tables.schema,
-        missing.map((table) => table.name),
+        `is of an older release: ${pending.join(', ')} ${pending.length === 1 ? 'has' : 'have'} not run`,
       );
+    return this.newerRelease();
+  }
+
+  /**
+   * @returns what is to be said where a newer release has migrated the schema, and this one goes on beside it
+   * @throws NewerSchemaError where it can't
+   */
+  private async newerRelease(): Promise<string | null> {
+    const { coordination, tables } = this.database;
+    const stored = await this.stored();
+    const newest = Math.max(...coordination.migrations.map(({ name }) => numberOf(name!)));
+    if (stored === null || stored.version <= newest) return null;
+    const newer = `Schema "${tables.schema}" is of a newer release of nestjs-distributed-cron (migration ${stored.version}; this one knows those up to ${newest})`;
+    if (stored.serves <= newest) return `${newer}. It serves this release, too, which goes on`;
+    throw new NewerSchemaError(
+      `${newer}, which serves releases that know migration ${stored.serves}. Nothing was changed: update the library in this application.`,
+    );
+  }
+
+  private stored(): Promise<SchemaVersion | null> {
+    return storedVersion(queryOn(this.database.coordination), this.database.tables.schema);
   }
 
   private async requireFit(target: Queryable): Promise<void> {

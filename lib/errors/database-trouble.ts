@@ -126,7 +126,7 @@ export const TROUBLES: readonly Rule[] = [
     false,
     ['42703', '42883', '42804'],
     null,
-    'The tables are those of another version of this library: run its migrations.',
+    'The tables are those of another version of this library: run its migrations, or update the library where a newer release has migrated.',
   ],
   [
     'permission',

@@ -82,13 +82,17 @@ export class EmbeddedServerError extends SchedulerError {}
 
 /** The tables are not there, or not those this version needs. */
 export class MissingTablesError extends SchedulerError {
-  constructor(schema: string, missing: readonly string[]) {
+  /** @param lacks what: tables, or migrations that have not run */
+  constructor(schema: string, lacks: string) {
     super(
-      `Schema "${schema}" lacks ${missing.join(', ')}. Set migrate: true in forRoot(), or add schedulerMigrations from ` +
+      `Schema "${schema}" ${lacks}. Set migrate: true in forRoot(), or add schedulerMigrations from ` +
         '"nestjs-distributed-cron/migrations" to the migrations of your data source and run them.',
     );
   }
 }
+
+/** The schema is of a newer release, which does not serve this one any more. */
+export class NewerSchemaError extends SchedulerError {}
 
 /** The database writes timestamps in a form that the driver does not read. */
 export class UnreadableDatesError extends SchedulerError {

@@ -92,7 +92,8 @@ export class SchedulerLifecycle implements OnModuleInit, OnApplicationBootstrap,
 
   private async register(): Promise<void> {
     if (this.options.migrate) await this.schema.migrate();
-    await this.schema.verify();
+    const newer = await this.schema.verify();
+    if (newer !== null) this.logger.warn(newer);
     await this.keys.read();
     await this.registrar.register();
   }

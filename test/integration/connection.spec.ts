@@ -210,7 +210,7 @@ describe('a database that can’t be used', () => {
     const starting = forRoot({ connection: empty.url, migrate: false });
     await expect(starting).rejects.toThrow(MissingTablesError);
     await expect(starting).rejects.toThrow(
-      'Schema "public" lacks job_schedule, job_runs, receipts, receipt_secret, job_backfills, job_instances, job_actions, job_flags, job_alerts, job_pages. Set migrate: true',
+      'Schema "public" has none of the scheduler’s tables yet. Set migrate: true in forRoot()',
     );
     expect(
       await database.query('select from pg_stat_activity where datname = $1 and application_name like $2', [

@@ -5,6 +5,8 @@ import { monotonicNow } from '../../lib/database/clock.js';
 import { SchedulerDatabase } from '../../lib/database/scheduler-database.js';
 import { SchemaStore } from '../../lib/database/schema.store.js';
 import { schedulerMigrations, type MigrationClass } from '../../migrations/index.js';
+import { migration, numberOf } from '../../migrations/frozen.js';
+import { NewerSchemaError } from '../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { until } from '../support/until.js';
 
@@ -35,6 +37,7 @@ describe('a replica that stands still while it migrates', () => {
     const standing = new Promise<void>((resolve) => (stands = resolve));
     let times = 0;
     class StandsStill1796999999999 implements MigrationInterface {
+      readonly name = 'StandsStill1796999999999';
       async up(): Promise<void> {
         if (++times > 1) return;
         stands();
@@ -70,9 +73,54 @@ describe('a replica that finds nothing to migrate', () => {
 });
 
 /** Everything up to the first change of a table that replicas of a release before are at work on. */
-const RELEASE_BEFORE = schedulerMigrations.filter(
-  (migration) => Number(/\d+$/.exec(new migration().name!)![0]) < 1_796_000_000_010,
-);
+const RELEASE_BEFORE = schedulerMigrations.filter((one) => numberOf(new one().name!) < 1_796_000_000_010);
+
+/** What a release after this one brings. */
+const nextRelease = (serves?: number) => [
+  ...schedulerMigrations,
+  migration('Next1797000000001', { up: ['create table @schema.next ()'], down: ['drop table @schema.next'], serves })(),
+];
+const NEWEST = Math.max(...schedulerMigrations.map((one) => numberOf(new one().name!)));
+
+describe('the version of the schema', () => {
+  const stored = () => test.query('select version::float8, serves::float8 from scheduler_schema_version()');
+
+  it('is the newest migration that has run, and follows it up and down', async () => {
+    await (await replica(nextRelease())).migrate();
+    expect(await stored()).toEqual([{ version: 1_797_000_000_001, serves: 1_796_000_000_001 }]);
+    await open[0]!.coordination.undoLastMigration();
+    expect(await stored()).toEqual([{ version: 1_797_000_000_000, serves: 1_796_000_000_001 }]);
+    await expect((await replica(nextRelease())).verify()).rejects.toThrow(': Next1797000000001 has not run.');
+  });
+
+  it('tells a release which of its migrations have not run', async () => {
+    await (await replica(RELEASE_BEFORE)).migrate();
+    await expect((await replica(schedulerMigrations)).verify()).rejects.toThrow(
+      /^Schema "public" is of an older release: CreateRunFunctions1796000000010, .*, DescribeInstances1796000000021.* have not run\. Set migrate: true/,
+    );
+  });
+
+  it('tells an older release that it goes on', async () => {
+    await (await replica(nextRelease())).migrate();
+    const older = await replica(schedulerMigrations);
+    await older.migrate();
+    expect(await older.verify()).toBe(
+      `Schema "public" is of a newer release of nestjs-distributed-cron (migration 1797000000001; this one knows those up to ${NEWEST}). It serves this release, too, which goes on`,
+    );
+    expect(await (await replica(nextRelease())).verify()).toBeNull();
+  });
+
+  it('refuses an older release that it serves no more, which changes nothing', async () => {
+    await (await replica(nextRelease(1_797_000_000_001))).migrate();
+    const older = await replica(schedulerMigrations);
+    await expect(older.verify()).rejects.toThrow(NewerSchemaError);
+    await test.query('drop table distributed_cron_migrations');
+    await expect(older.migrate()).rejects.toThrow(
+      'which serves releases that know migration 1797000000001. Nothing was changed: update the library',
+    );
+    expect(await stored()).toEqual([{ version: 1_797_000_000_001, serves: 1_797_000_000_001 }]);
+  });
+});
 
 describe('a replica that migrates beside others that work', () => {
   it('gives up what it waits for when a long transaction has it, so that nobody waits behind it, and comes again', async () => {
