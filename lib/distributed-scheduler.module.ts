@@ -16,11 +16,10 @@ import { BypassWatch } from './receipts/bypass-watch.js';
 import { Cancellations } from './runs/cancellations.js';
 import { ClaimService } from './runs/claim.service.js';
 import { EndWriter } from './runs/end-writer.js';
-import { ExecutorService } from './runs/executor.service.js';
+import { ExecutorService, RunHandlers } from './runs/executor.service.js';
 import { ExternalEffects } from './receipts/external-effects.js';
 import { FanOutService } from './fan-out/fan-out.service.js';
 import { FlagAnswers } from './runs/flag-answers.js';
-import { HandOver } from './runs/hand-over.js';
 import { HeartbeatService } from './runs/heartbeat/heartbeat.service.js';
 import { InFlightRuns } from './runs/in-flight-runs.js';
 import { ReceiptBatches } from './receipts/receipt-batches.js';
@@ -35,11 +34,10 @@ import { ReceiptService } from './receipts/receipt.service.js';
 import { RunContext } from './runs/run-context.js';
 import { GivenUpRuns } from './runs/given-up-runs.js';
 import { LivenessProof } from './runs/liveness-proof.js';
-import { UnconfirmedClaims } from './runs/unconfirmed-claims.js';
+import { UnconfirmedClaims } from './runs/claim.service.js';
 import { RunEndings } from './runs/run-endings.service.js';
 import { RunStepsService } from './runs/run-steps.service.js';
-import { TimeLimits } from './runs/time-limits.js';
-import { WakeUps } from './runs/heartbeat/wake-ups.js';
+import { WakeUps } from './observe/wake-ups.js';
 import { Drain } from './lifecycle/drain.js';
 import { Duties, DUTIES_PROVIDER } from './lifecycle/duties.js';
 import { HookOrder } from './lifecycle/single-module.js';
@@ -164,13 +162,12 @@ const SERVICES: Provider[] = [
   EndWriter,
   ExternalEffects,
   RunStepsService,
-  TimeLimits,
   WakeUps,
   UnconfirmedClaims,
   GivenUpRuns,
   FlagAnswers,
   Cancellations,
-  HandOver,
+  RunHandlers,
   ExecutorService,
   JobCursors,
   ClaimOrder,

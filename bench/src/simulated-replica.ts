@@ -7,7 +7,7 @@ import type { OwnedRun } from '../../dist/lib/options/run.js';
 import { ClaimService } from '../../dist/lib/runs/claim.service.js';
 import { EndWriter } from '../../dist/lib/runs/end-writer.js';
 import { ExecutorService } from '../../dist/lib/runs/executor.service.js';
-import { WakeUps } from '../../dist/lib/runs/heartbeat/wake-ups.js';
+import { WakeUps } from '../../dist/lib/observe/wake-ups.js';
 import { InFlightRun, InFlightRuns } from '../../dist/lib/runs/in-flight-runs.js';
 import { ReaperService } from '../../dist/lib/runs/reaper.service.js';
 import { DatabaseTime } from '../../dist/lib/database/clock.js';

@@ -18,7 +18,7 @@ import {
   type WrittenPageEnd,
 } from './page-attempt.store.js';
 import type { InFlightRun } from '../runs/in-flight-runs.js';
-import { plainEnding } from '../runs/plain-ending.js';
+import { plainEnding } from '../runs/outcome.js';
 
 /**
  * How long a page's end is tried to be written, in milliseconds; after that the delivery is made again, and receipts

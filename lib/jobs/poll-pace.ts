@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { SCHEDULER_OPTIONS } from '../options/tokens.js';
-import { WakeUps } from '../runs/heartbeat/wake-ups.js';
+import { WakeUps } from '../observe/wake-ups.js';
 import { InFlightRuns } from '../runs/in-flight-runs.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 

@@ -15,11 +15,12 @@ import { PruningService } from '../maintenance/pruning.service.js';
 import { RetentionService } from '../maintenance/retention.service.js';
 import type { Duty } from '../observe/duty.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
+import { UnconfirmedClaims } from '../runs/claim.service.js';
 import { CancelWatch } from '../runs/cancel-watch.service.js';
 import { FastFailoverService } from '../runs/fast-failover.service.js';
 import { GivenUpRuns } from '../runs/given-up-runs.js';
 import { HeartbeatService } from '../runs/heartbeat/heartbeat.service.js';
-import { WakeUps } from '../runs/heartbeat/wake-ups.js';
+import { WakeUps } from '../observe/wake-ups.js';
 import { ReaperService } from '../runs/reaper.service.js';
 import { TickerService } from '../runs/ticker.service.js';
 
@@ -36,6 +37,7 @@ export const DUTY_CLASSES = [
   ReaperService,
   FastFailoverService,
   GivenUpRuns,
+  UnconfirmedClaims,
   CatchUpService,
   BackfillService,
   PageKeeper,

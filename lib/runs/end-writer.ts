@@ -3,7 +3,7 @@ import { inCleanContext } from '../database/clean-context.js';
 import { isRefusedData } from '../database/sql-state.js';
 import type { OwnedRun } from '../options/run.js';
 import { type EndAnswer, type Ending, JobRunRepository, type RunEnd, type WrittenEnd } from './job-run.repository.js';
-import { plainEnding } from './plain-ending.js';
+import { plainEnding } from './outcome.js';
 
 /** Each row of a group is locked until all of it is written. */
 const MOST_AT_ONCE = 200;

@@ -1,109 +1,98 @@
 import { Injectable } from '@nestjs/common';
-import { KnownJobs, type RegisteredJob } from '../jobs/known-jobs.js';
-import { isVerdict, readFailure } from './outcome.js';
-import { decideOutcome, type HandlerEnd, type Outcome } from './outcome.js';
-import type { OwnedRun } from '../options/run.js';
-import { describeError, type StoredError } from '../errors/stored-error.js';
-import { CancelledError } from '../errors/run.errors.js';
-import { TimeoutError } from '../errors/run.errors.js';
+import { DatabaseTime, monotonicNow } from '../database/clock.js';
+import { CancelledError, TimeoutError } from '../errors/run.errors.js';
+import { describeError } from '../errors/stored-error.js';
+import { KnownJobs } from '../jobs/known-jobs.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
-import { DatabaseTime } from '../database/clock.js';
-import { monotonicNow } from '../database/clock.js';
-import { CronRun } from './cron-run.js';
-import { cronRunFacts } from './cron-run.js';
-import { HandOver } from './hand-over.js';
-import { HeartbeatService } from './heartbeat/heartbeat.service.js';
+import type { JobDefinition } from '../options/job-definition.js';
+import type { OwnedRun } from '../options/run.js';
+import { CronRun, cronRunFacts } from './cron-run.js';
 import { IdempotencyKeys } from './idempotency-key.js';
 import { InFlightRun, InFlightRuns } from './in-flight-runs.js';
+import { type HandlerEnd, isVerdict } from './outcome.js';
 import { RunContext } from './run-context.js';
 import { RunEndings } from './run-endings.service.js';
 import { RunStepsService } from './run-steps.service.js';
 
-/** Runs the handlers of owned runs, each in its own context, and has their end written. */
+/** Calls the handlers of runs, each in its own context, with all that it may do with its run. */
 @Injectable()
-export class ExecutorService {
+export class RunHandlers {
   constructor(
     private readonly jobs: KnownJobs,
-    private readonly runs: InFlightRuns,
-    private readonly heartbeat: HeartbeatService,
     private readonly context: RunContext,
-    private readonly endings: RunEndings,
-    private readonly time: DatabaseTime,
-    private readonly events: SchedulerEvents,
-    private readonly handOver: HandOver,
     private readonly keys: IdempotencyKeys,
     private readonly steps: RunStepsService,
   ) {}
 
+  jobOf(run: OwnedRun): JobDefinition {
+    return this.jobs.get(run.jobName)!.definition;
+  }
+
+  call(run: InFlightRun): Promise<unknown> {
+    const { handler } = this.jobs.get(run.owned.jobName)!;
+    const { release, ...steps } = this.steps.of(run);
+    const cronRun = new CronRun({ ...cronRunFacts(run, run.job, this.keys.secret), release, steps });
+    return this.context.enter(run, cronRun, handler);
+  }
+}
+
+/** Runs the handlers of owned runs, and has their end written. */
+@Injectable()
+export class ExecutorService {
+  constructor(
+    private readonly handlers: RunHandlers,
+    private readonly runs: InFlightRuns,
+    private readonly endings: RunEndings,
+    private readonly time: DatabaseTime,
+    private readonly events: SchedulerEvents,
+  ) {}
+
   /** Starts the handlers of runs whose lease still holds; returns at once. */
   start(owned: readonly OwnedRun[]): void {
-    const started = owned.flatMap((one) => {
-      const job = this.jobs.get(one.jobName)!;
-      const run = new InFlightRun(one, job.definition, this.runs.lifeline);
-      // A process that was frozen or blocked after its claim: another may have begun.
-      const loss = run.lossAt(monotonicNow());
-      if (loss) {
-        this.runs.lose(run, loss);
-        return [];
-      }
-      this.runs.add(run);
-      return [{ run, job }];
-    });
-    this.heartbeat.watch(started.map(({ run }) => run));
-    for (const { run, job } of started) {
-      this.execute(run, job).catch((error: unknown) =>
-        this.events.emit({
-          type: 'loop.failed',
-          loop: `execution of ${run.id}`,
-          error: describeError(error),
-          failures: 1,
-        }),
-      );
+    const now = monotonicNow();
+    const started = owned
+      .map((one) => new InFlightRun(one, this.handlers.jobOf(one), this.runs.lifeline))
+      .filter((run) => {
+        // A process that was frozen or blocked after its claim: another may have begun.
+        const loss = run.lossAt(now);
+        if (loss) this.runs.lose(run, loss);
+        return !loss;
+      });
+    this.runs.add(...started);
+    for (const run of started) {
+      this.execute(run).catch((error: unknown) => {
+        const loop = `execution of ${run.id}`;
+        this.events.emit({ type: 'loop.failed', loop, error: describeError(error), failures: 1 });
+      });
     }
   }
 
-  private async execute(run: InFlightRun, job: RegisteredJob): Promise<void> {
+  private async execute(run: InFlightRun): Promise<void> {
     const { jobName, fireTime, attempt } = run.owned;
     const startedAt = monotonicNow();
-    this.events.emit({
-      type: 'run.started',
-      jobName,
-      fireTime,
-      attempt,
-      delayMs: this.time.now() - fireTime.getTime(),
-    });
+    const delayMs = this.time.now() - fireTime.getTime();
+    this.events.emit({ type: 'run.started', jobName, fireTime, attempt, delayMs });
     try {
-      const end = await this.handle(run, job);
+      const end = await this.handle(run);
       // How it ended is written already.
       if (run.handedOver) return;
       // A handler that had its run completed has no say in it any more.
-      if (run.settled) this.tellEnd(run, end);
-      else await this.endings.write(run, this.decide(end, run), monotonicNow() - startedAt);
+      const error = end.kind === 'failed' ? end.error : null;
+      if (run.settled) this.events.emit({ type: 'run.woundUp', jobName, fireTime, attempt, error });
+      else await this.endings.write(run, this.endings.decide(run, end), monotonicNow() - startedAt);
     } finally {
-      this.heartbeat.forget(run);
       this.runs.remove(run);
     }
   }
 
-  private tellEnd(run: InFlightRun, end: HandlerEnd): void {
-    const { jobName, fireTime, attempt } = run.owned;
-    this.events.emit({
-      type: 'run.woundUp',
-      jobName,
-      fireTime,
-      attempt,
-      error: end.kind === 'failed' ? end.error : null,
-    });
-  }
-
-  private async handle(run: InFlightRun, job: RegisteredJob): Promise<HandlerEnd> {
+  private async handle(run: InFlightRun): Promise<HandlerEnd> {
     try {
-      await this.context.enter(run, this.cronRun(run, job), (cronRun) => job.handler(cronRun));
+      await this.handlers.call(run);
       await run.end();
       return this.stopped(run) ?? { kind: 'returned' };
     } catch (thrown) {
       await run.end().catch(() => {});
-      return this.stopped(run, thrown) ?? this.failed(run, thrown);
+      return this.stopped(run, thrown) ?? { kind: 'failed', ...this.endings.failure(run, thrown) };
     }
   }
 
@@ -115,44 +104,7 @@ export class ExecutorService {
     const { stopReason } = run;
     if (!stopReason || run.leaseLost || run.settled) return null;
     if (stopReason instanceof CancelledError) return { kind: 'cancelled', reason: stopReason.reason };
-    if (stopReason instanceof TimeoutError) return this.failed(run, isVerdict(thrown) ? thrown : stopReason);
-    return { kind: 'stopped' };
-  }
-
-  private failed(run: InFlightRun, thrown: unknown): HandlerEnd {
-    const failure = readFailure(thrown, run.settled ? null : run.job.retryable, this.time.now());
-    if (failure.complaint) this.complain(run, 'retryable', failure.complaint);
-    return { kind: 'failed', ...failure };
-  }
-
-  /**
-   * A backoff function is the application's code: what it throws costs the run its other attempts, not the process, nor
-   * its error.
-   */
-  private decide(end: HandlerEnd, run: InFlightRun): Outcome {
-    try {
-      return decideOutcome(end, run.job, run.owned.attempt - run.owned.releases, Math.random());
-    } catch (thrown) {
-      const complaint = describeError(thrown);
-      this.complain(run, 'backoff', complaint);
-      return {
-        kind: 'dead',
-        error: end.kind === 'failed' ? end.error : complaint,
-        reason: `its backoff threw: ${complaint.message}`,
-      };
-    }
-  }
-
-  private complain(run: InFlightRun, option: 'retryable' | 'backoff', error: StoredError): void {
-    const { jobName, fireTime, attempt } = run.owned;
-    this.events.emit({ type: 'policy.failed', jobName, fireTime, attempt, option, error });
-  }
-
-  private cronRun(run: InFlightRun, { definition }: RegisteredJob): CronRun {
-    return new CronRun({
-      ...cronRunFacts(run, definition, this.keys.secret),
-      release: (reason) => this.handOver.release(run, reason),
-      steps: this.steps.of(run),
-    });
+    if (!(stopReason instanceof TimeoutError)) return { kind: 'stopped' };
+    return { kind: 'failed', ...this.endings.failure(run, isVerdict(thrown) ? thrown : stopReason) };
   }
 }

@@ -1,7 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { JobDefinition } from '../options/job-definition.js';
 import { runId, type OwnedRun } from '../options/run.js';
-import { limitsOf, type Limit, type TimedLimit } from './run-limits.js';
 import { CancelledError } from '../errors/run.errors.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
 import { LeaseLostError, type LeaseLoss } from '../errors/run.errors.js';
@@ -38,8 +37,10 @@ export class InFlightRun {
   handedOver: Promise<boolean> | null = null;
   /** The handler has the run completed, and that is being written. */
   completing = false;
-  private stoppedAt: number | null = null;
-  private readonly limitsPassed = new Set<Limit>();
+  /** When its signal was aborted, by the monotonic clock, milliseconds. */
+  stoppedAt: number | null = null;
+  /** See `TimeLimits`. */
+  readonly limitsPassed = new Set<string>();
   private readonly open = new Set<Promise<unknown>>();
   private readonly losers = new Set<(error: LeaseLostError) => void>();
 
@@ -80,18 +81,6 @@ export class InFlightRun {
   /** When its claim was sent. */
   private get claimedAt(): number {
     return this.owned.leaseDeadline - this.owned.leaseMs;
-  }
-
-  /** The limits that the run has not passed, in their order; when, by the monotonic clock, in milliseconds. */
-  limitsAhead(): TimedLimit[] {
-    const limits = limitsOf(this.job, this.stoppedAt === null ? null : this.stoppedAt - this.startedAt);
-    return limits
-      .filter(({ limit }) => !this.limitsPassed.has(limit))
-      .map(({ limit, atMs }) => ({ limit, atMs: this.startedAt + atMs }));
-  }
-
-  passLimit(limit: Limit): void {
-    this.limitsPassed.add(limit);
   }
 
   /** The run's end waits for this work, also when the handler does not. */
@@ -165,12 +154,19 @@ export class InFlightRun {
   }
 }
 
+/** Keeps the leases of the runs that are under way. */
+export interface RunKeeper {
+  watch(runs: readonly InFlightRun[]): void;
+  forget(run: InFlightRun): void;
+}
+
 /** The runs whose handlers are under way in this process. */
 @Injectable()
 export class InFlightRuns {
   private readonly runs = new Set<InFlightRun>();
   private readonly emptied = new Set<() => void>();
   private reserved = 0;
+  private keeper: RunKeeper = { watch: () => {}, forget: () => {} };
 
   constructor(
     private readonly events: SchedulerEvents,
@@ -202,8 +198,19 @@ export class InFlightRuns {
     }
   }
 
-  add(run: InFlightRun): void {
-    this.runs.add(run);
+  /** @param keeper told of every run before its handler begins, and when its lease need not be kept any more */
+  keptBy(keeper: RunKeeper): void {
+    this.keeper = keeper;
+  }
+
+  add(...runs: readonly InFlightRun[]): void {
+    for (const run of runs) this.runs.add(run);
+    this.keeper.watch(runs);
+  }
+
+  /** The run's end is written, and its handler may go on: its lease is kept no more. */
+  forget(run: InFlightRun): void {
+    this.keeper.forget(run);
   }
 
   /**
@@ -219,6 +226,7 @@ export class InFlightRuns {
   }
 
   remove(run: InFlightRun): void {
+    this.forget(run);
     this.runs.delete(run);
     if (this.runs.size === 0) for (const tell of this.emptied) tell();
   }

@@ -1,11 +1,11 @@
 import { Injectable } from '@nestjs/common';
 import { databaseTrouble } from '../errors/database-trouble.js';
-import type { Outcome } from './outcome.js';
-import { describeError } from '../errors/stored-error.js';
+import { DatabaseTime, monotonicNow } from '../database/clock.js';
+import { decideOutcome, type Failure, type HandlerEnd, type Outcome, readFailure } from './outcome.js';
+import { describeError, type StoredError } from '../errors/stored-error.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
 import { isRefusedData } from '../database/sql-state.js';
 import { retry } from '../database/retry.js';
-import { monotonicNow } from '../database/clock.js';
 import { FanOutStore } from '../fan-out/page.store.js';
 import { JobRunRepository, type Ending, type WrittenEnd } from './job-run.repository.js';
 import { EndWriter } from './end-writer.js';
@@ -31,7 +31,30 @@ export class RunEndings {
     private readonly writer: EndWriter,
     private readonly fanOuts: FanOutStore,
     private readonly events: SchedulerEvents,
+    private readonly time: DatabaseTime,
   ) {}
+
+  /** Reads what the handler threw, by the job's own rule. */
+  failure(run: InFlightRun, thrown: unknown): Failure {
+    const failure = readFailure(thrown, run.settled ? null : run.job.retryable, this.time.now());
+    if (failure.complaint) this.complain(run, 'retryable', failure.complaint);
+    return failure;
+  }
+
+  /**
+   * Decides what becomes of a run whose handler has ended. A backoff function is the application's code: what it throws
+   * costs the run its other attempts, not the process, nor its error.
+   */
+  decide(run: InFlightRun, end: HandlerEnd): Outcome {
+    try {
+      return decideOutcome(end, run.job, run.owned.attempt - run.owned.releases, Math.random());
+    } catch (thrown) {
+      const complaint = describeError(thrown);
+      this.complain(run, 'backoff', complaint);
+      const error = end.kind === 'failed' ? end.error : complaint;
+      return { kind: 'dead', error, reason: `its backoff threw: ${complaint.message}` };
+    }
+  }
 
   /** @returns how the attempt ended in the database; null when what was to be written is refused */
   async write(run: InFlightRun, outcome: Outcome, durationMs: number): Promise<WrittenEnd | null> {
@@ -91,6 +114,11 @@ export class RunEndings {
       });
       return !run.leaseLost && monotonicNow() + waitMs < run.leaseDeadline;
     }).catch(() => null);
+  }
+
+  private complain(run: InFlightRun, option: 'retryable' | 'backoff', error: StoredError): void {
+    const { jobName, fireTime, attempt } = run.owned;
+    this.events.emit({ type: 'policy.failed', jobName, fireTime, attempt, option, error });
   }
 
   private report(run: InFlightRun, outcome: Outcome, durationMs: number, written: WrittenEnd | null): void {

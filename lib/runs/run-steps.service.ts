@@ -1,27 +1,37 @@
 import { Injectable } from '@nestjs/common';
 import type { DataSource } from 'typeorm';
+import { monotonicNow } from '../database/clock.js';
 import { SchedulerDatabase } from '../database/scheduler-database.js';
 import { isMissingTable, isRefusedClose } from '../database/sql-state.js';
 import { inMergedTransaction } from '../database/transactions.js';
 import { NestedReceiptError } from '../errors/receipt.errors.js';
-import { type LeaseLostError, OpenWorkError, OtherDatabaseError, RunStateError } from '../errors/run.errors.js';
+import {
+  AfterRunError,
+  type LeaseLostError,
+  OpenWorkError,
+  OtherDatabaseError,
+  RunStateError,
+  ShutdownError,
+} from '../errors/run.errors.js';
 import { InvalidOptionsError } from '../errors/scheduler.error.js';
 import { readObject } from '../options/operator-options.js';
 import { anything, expected, flag, type Rule } from '../options/option-rules.js';
 import type { OptionTable } from '../options/read-options.js';
-import { checkpointJson } from './checkpoint.js';
-import type { RunSteps, RunTransactionOptions, TransactionWork } from './cron-run.js';
-import { HeartbeatService } from './heartbeat/heartbeat.service.js';
+import { checkpointJson, KeptCheckpoint } from './checkpoint.js';
+import type { CronRunFacts, RunSteps, RunTransactionOptions, TransactionWork } from './cron-run.js';
 import { type InFlightRun, InFlightRuns } from './in-flight-runs.js';
-import { KeptCheckpoint } from './kept-checkpoint.js';
 import { requireUnderWay, RunContext } from './run-context.js';
 import { RunEndings } from './run-endings.service.js';
 import { JobRunRepository } from './job-run.repository.js';
 
 const TRANSACTION = 'CronRun.transaction';
 const COMPLETE = 'CronRun.complete';
+const BY_ITS_HANDLER = 'released by its handler';
 
-/** What a handler may write about its own run before it ends: where to resume, and that it is done. */
+/** Of what a handler says, in characters. */
+const LONGEST_REASON = 500;
+
+/** What a handler may write about its own run before it ends: where to resume, that it is done, or another's to do. */
 @Injectable()
 export class RunStepsService {
   constructor(
@@ -29,16 +39,16 @@ export class RunStepsService {
     private readonly runs: InFlightRuns,
     private readonly store: JobRunRepository,
     private readonly endings: RunEndings,
-    private readonly heartbeat: HeartbeatService,
     private readonly database: SchedulerDatabase,
   ) {}
 
-  of(run: InFlightRun): RunSteps {
+  of(run: InFlightRun): RunSteps & Pick<CronRunFacts, 'release'> {
     const checkpoint = new KeptCheckpoint(run, this.store, () => this.lose(run));
     return {
       checkpoint,
       transaction: (work, options) => run.track(this.transaction(run, checkpoint, work, options)),
       complete: () => run.track(this.complete(run)),
+      release: (reason) => this.release(run, reason),
     };
   }
 
@@ -109,9 +119,44 @@ export class RunStepsService {
     );
   }
 
+  /**
+   * Hands the run over to another instance before its handler has ended, because that says that it does no more. Only
+   * when the application stops: an attempt that is handed over does not count, so a handler that always did it would run
+   * for ever.
+   * @returns false when the run is no longer ours to hand over: its lease is lost, or it was cancelled or timed out
+   * @throws RunStateError while nothing asks the handler to stop, AfterRunError when it has ended
+   */
+  private async release(run: InFlightRun, reason?: string): Promise<boolean> {
+    if (run.handedOver) return run.handedOver;
+    if (run.ended) throw new AfterRunError('CronRun.release', run.owned);
+    if (!run.signal.aborted) {
+      throw new RunStateError(
+        'release',
+        run.owned,
+        'running',
+        'its application is not stopping; throw new RetryLater() for another attempt later',
+      );
+    }
+    if (run.leaseLost || !(run.stopReason instanceof ShutdownError)) return false;
+    run.handedOver = this.handOver(run, reason);
+    run.track(run.handedOver);
+    return run.handedOver;
+  }
+
+  private async handOver(run: InFlightRun, reason?: string): Promise<boolean> {
+    const said = String(reason ?? '')
+      .replaceAll('\0', '')
+      .slice(0, LONGEST_REASON)
+      .toWellFormed();
+    const outcome = { kind: 'released', reason: said ? `${BY_ITS_HANDLER}: ${said}` : BY_ITS_HANDLER } as const;
+    const written = await this.endings.write(run, outcome, monotonicNow() - run.startedAt);
+    this.runs.forget(run);
+    return written?.status === 'queued';
+  }
+
   private completed(run: InFlightRun): void {
     this.endings.completed(run);
-    this.heartbeat.forget(run);
+    this.runs.forget(run);
   }
 
   private lose(run: InFlightRun): LeaseLostError {

@@ -13,10 +13,9 @@ import type { ClaimVerdict } from './claim.js';
 import { Agenda } from './agenda.js';
 import { CatchUpService } from '../catch-up/catch-up.service.js';
 import { ClaimOrder } from './claim-order.js';
-import { placesOf } from './contested-places.js';
 import type { JobCursor } from '../jobs/job-cursor.js';
 import { JobCursors } from '../jobs/job-cursors.js';
-import { WaitingRuns } from './waiting-runs.service.js';
+import { placesOf, WaitingRuns } from './waiting-runs.service.js';
 
 /** How soon an occurrence is looked at again that could not be decided: a run is in its way, or there is no room. */
 const LOOK_AGAIN_MS = 250;

@@ -1,11 +1,55 @@
-import { Injectable } from '@nestjs/common';
-import type { Limit } from './run-limits.js';
-import { SchedulerEvents } from '../observe/scheduler-events.js';
 import { monotonicNow } from '../database/clock.js';
-import { InFlightRuns, type InFlightRun } from './in-flight-runs.js';
+import { SchedulerEvents } from '../observe/scheduler-events.js';
+import type { JobPolicies } from '../options/job-definition.js';
+import { type InFlightRun, InFlightRuns } from './in-flight-runs.js';
+
+/** What happens to a run because of the time it has taken. */
+export type Limit =
+  /** It is told to take longer than it should. */
+  | 'budget'
+  /** Its signal is aborted. */
+  | 'timeout'
+  /** It has not ended, though it was told to, or though its time is over and it never is told: it is stuck. */
+  | 'stuck'
+  /** Its signal is aborted, if it was not; its lease is renewed no more. */
+  | 'maxRunTime';
+
+/** How long a handler gets to end before it is called stuck, in milliseconds. */
+export const STUCK_AFTER_MS = 5_000;
+
+/** A limit and when it is reached, in milliseconds since the start of the handler. */
+interface TimedLimit {
+  readonly limit: Limit;
+  readonly atMs: number;
+}
+
+/**
+ * The limits of a run, in the order they are reached.
+ * @param stoppedAtMs when its signal was aborted, in milliseconds since its start; null when it was not
+ */
+export function limitsOf(
+  { budgetMs, timeoutMs, maxRunTimeMs }: Pick<JobPolicies, 'budgetMs' | 'timeoutMs' | 'maxRunTimeMs'>,
+  stoppedAtMs: number | null,
+): TimedLimit[] {
+  // A job without a timeout is never told to stop, so its budget is the only sign.
+  const overdueAtMs = stoppedAtMs ?? (timeoutMs === null ? budgetMs : null);
+  const limits: { limit: Limit; atMs: number | null }[] = [
+    { limit: 'budget', atMs: budgetMs },
+    { limit: 'timeout', atMs: timeoutMs },
+    { limit: 'stuck', atMs: overdueAtMs === null ? null : overdueAtMs + STUCK_AFTER_MS },
+    { limit: 'maxRunTime', atMs: maxRunTimeMs },
+  ];
+  return limits.filter((one): one is TimedLimit => one.atMs !== null).sort((a, b) => a.atMs - b.atMs);
+}
+
+/** The limits that the run has not passed, in their order; when, by the monotonic clock, in milliseconds. */
+function limitsAhead({ job, startedAt, stoppedAt, limitsPassed }: InFlightRun): TimedLimit[] {
+  return limitsOf(job, stoppedAt === null ? null : stoppedAt - startedAt)
+    .filter(({ limit }) => !limitsPassed.has(limit))
+    .map(({ limit, atMs }) => ({ limit, atMs: startedAt + atMs }));
+}
 
 /** Does what the time says that runs have taken: tells, aborts, gives up. By the monotonic clock. */
-@Injectable()
 export class TimeLimits {
   constructor(
     private readonly runs: InFlightRuns,
@@ -23,7 +67,7 @@ export class TimeLimits {
     if (run.leaseLost) return Math.max(0, run.renewUntil - monotonicNow());
     // Its handler has ended: time has no more to say to it.
     if (run.ending) return Infinity;
-    const [next] = run.limitsAhead();
+    const [next] = limitsAhead(run);
     const atMs = Math.min(next?.atMs ?? Infinity, run.settled ? run.renewUntil : Infinity);
     return Math.max(0, atMs - monotonicNow());
   }
@@ -32,9 +76,9 @@ export class TimeLimits {
     const now = monotonicNow();
     if ((run.leaseLost || run.settled) && run.renewUntil <= now) return this.runs.giveUp(run);
     if (run.leaseLost || run.ending) return;
-    for (const { limit, atMs } of run.limitsAhead()) {
+    for (const { limit, atMs } of limitsAhead(run)) {
       if (atMs > now) return;
-      run.passLimit(limit);
+      run.limitsPassed.add(limit);
       this.reach(run, limit);
     }
   }

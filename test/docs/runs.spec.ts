@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { ALERT_SEVERITIES } from '../../lib/observe/alert.js';
 import { TROUBLES } from '../../lib/errors/database-trouble.js';
-import { FIRST_STATES, RUN_MOVES } from '../../lib/runs/run-states.js';
+import { FIRST_STATES, RUN_MOVES } from '../support/run-moves.js';
 import { RUN_STATES } from '../support/run-rows.js';
 import { SchedulerService } from '../../lib/operations/scheduler.service.js';
 

@@ -6,14 +6,11 @@ import { RetryLater } from '../../lib/errors/run.errors.js';
 import { TimeoutError } from '../../lib/errors/run.errors.js';
 import type { SchedulerFact } from '../../lib/observe/scheduler-event.js';
 import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
-import { ExecutorService } from '../../lib/runs/executor.service.js';
 import { InFlightRuns, type InFlightRun } from '../../lib/runs/in-flight-runs.js';
-import { RunContext } from '../../lib/runs/run-context.js';
 import { monotonicNow } from '../../lib/database/clock.js';
+import { anExecutor, someEndings } from '../support/executor.js';
 import { aJob } from '../support/job.js';
 import { aRun } from '../support/run.js';
-
-const NO_STEPS = { of: () => undefined } as never;
 
 describe('G12 a claim that comes back after its lease has ended', () => {
   it.each([
@@ -26,22 +23,11 @@ describe('G12 a claim that comes back after its lease has ended', () => {
     let ran = 0;
     const job = { definition: aJob('job', '* * * * *'), handler: async () => (ran += 1) };
     const runs = new InFlightRuns(events);
-    const endings = {
+    const endings = Object.assign(someEndings(events, {}), {
       write: async () =>
         events.emit({ type: 'run.completed', jobName: 'job', fireTime: new Date(), attempt: 1, durationMs: 1 }),
-    };
-    const executor = new ExecutorService(
-      { get: () => job } as never,
-      runs,
-      { watch: () => {}, forget: () => {} } as never,
-      new RunContext(),
-      endings as never,
-      { now: () => Date.now() } as never,
-      events,
-      {} as never,
-      { secret: '' } as never,
-      NO_STEPS,
-    );
+    });
+    const executor = anExecutor(job, runs, endings as never, events);
     executor.start([aRun({ leaseDeadline: monotonicNow() + leftMs })]);
     await runs.drained(1_000);
     await new Promise((resolve) => setImmediate(resolve));
@@ -60,20 +46,10 @@ describe('a handler that was told to stop', () => {
     const definition = aJob('job', '* * * * *', policies);
     const job = { definition, handler: async () => handler(runs.list()[0]!) };
     const written: Outcome[] = [];
-    const endings = { write: async (_run: InFlightRun, outcome: Outcome) => void written.push(outcome) };
-    const heartbeat = { watch: () => {}, forget: () => {} };
-    const executor = new ExecutorService(
-      { get: () => job } as never,
-      runs,
-      heartbeat as never,
-      new RunContext(),
-      endings as never,
-      { now: () => Date.now() } as never,
-      events,
-      {} as never,
-      { secret: '' } as never,
-      NO_STEPS,
-    );
+    const endings = Object.assign(someEndings(events, {}), {
+      write: async (_run: InFlightRun, outcome: Outcome) => void written.push(outcome),
+    });
+    const executor = anExecutor(job, runs, endings as never, events);
     executor.start([aRun()]);
     await runs.drained(1_000);
     return { outcome: written[0], told };

@@ -5,12 +5,11 @@ import { AfterRunError } from '../../lib/errors/run.errors.js';
 import { RunStateError } from '../../lib/errors/run.errors.js';
 import type { SchedulerFact } from '../../lib/observe/scheduler-event.js';
 import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
-import { ExecutorService } from '../../lib/runs/executor.service.js';
-import { HandOver } from '../../lib/runs/hand-over.js';
+import { RunStepsService } from '../../lib/runs/run-steps.service.js';
 import { InFlightRuns, type InFlightRun } from '../../lib/runs/in-flight-runs.js';
 import { requireUnderWay, RunContext } from '../../lib/runs/run-context.js';
-import { RunEndings } from '../../lib/runs/run-endings.service.js';
 import type { Ending } from '../../lib/runs/job-run.repository.js';
+import { anExecutor, someEndings } from '../support/executor.js';
 import { aJob } from '../support/job.js';
 import { endsAlone } from '../support/ends-alone.js';
 import { aRun } from '../support/run.js';
@@ -33,7 +32,7 @@ async function execute(
   events.subscribe(({ type }) => told.push(type));
   const runs = new InFlightRuns(events);
   const forgotten: InFlightRun[] = [];
-  const heartbeat = { watch: () => {}, forget: (run: InFlightRun) => forgotten.push(run) };
+  runs.keptBy({ watch: () => {}, forget: (run) => forgotten.push(run) });
   const written: Ending[] = [];
   const store = {
     end: async (_run: unknown, ending: Ending) => {
@@ -42,7 +41,7 @@ async function execute(
       return status === 'not ours' ? null : { status, reason: 'because' };
     },
   };
-  const endings = new RunEndings(store as never, endsAlone(store), {} as never, events);
+  const endings = someEndings(events, endsAlone(store), store);
   // What a handler throws changes nothing any more, also what a test has to say in it.
   let complaint: Error | null = null;
   const keep = (error: Error) => {
@@ -53,18 +52,8 @@ async function execute(
     definition: aJob('job', '* * * * *'),
     handler: (run: CronRun) => handler({ run, here: runs.list()[0]!, runs, told, forgotten }).catch(keep),
   };
-  const executor = new ExecutorService(
-    { get: () => job } as never,
-    runs,
-    heartbeat as never,
-    new RunContext(),
-    endings,
-    { now: () => Date.now() } as never,
-    events,
-    new HandOver(endings, heartbeat as never),
-    { secret: '' } as never,
-    { of: () => undefined } as never,
-  );
+  const steps = new RunStepsService(new RunContext(), runs, store as never, endings, {} as never);
+  const executor = anExecutor(job, runs, endings, events, steps);
   executor.start([aRun()]);
   await runs.drained(5_000);
   if (complaint) throw complaint;

@@ -3,7 +3,7 @@ import { AfterRunError } from '../../lib/errors/run.errors.js';
 import { InvalidCheckpointError } from '../../lib/errors/run.errors.js';
 import { LeaseLostError } from '../../lib/errors/run.errors.js';
 import { InFlightRun } from '../../lib/runs/in-flight-runs.js';
-import { KeptCheckpoint } from '../../lib/runs/kept-checkpoint.js';
+import { KeptCheckpoint } from '../../lib/runs/checkpoint.js';
 import { aJob } from '../support/job.js';
 import { aRun } from '../support/run.js';
 

@@ -6,7 +6,7 @@ import { FastFailoverService } from '../../lib/runs/fast-failover.service.js';
 import { GivenUpRuns } from '../../lib/runs/given-up-runs.js';
 import { ReapingRepository } from '../../lib/runs/reaping.repository.js';
 import { InFlightRuns } from '../../lib/runs/in-flight-runs.js';
-import { UnconfirmedClaims } from '../../lib/runs/unconfirmed-claims.js';
+import { UnconfirmedClaims } from '../../lib/runs/claim.service.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 
 const FIRE_TIME = secondsAgo(10);

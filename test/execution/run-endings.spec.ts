@@ -2,9 +2,9 @@ import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import type { SchedulerFact } from '../../lib/observe/scheduler-event.js';
 import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
 import { InFlightRun } from '../../lib/runs/in-flight-runs.js';
-import { RunEndings } from '../../lib/runs/run-endings.service.js';
 import { monotonicNow } from '../../lib/database/clock.js';
 import { endsAlone } from '../support/ends-alone.js';
+import { someEndings } from '../support/executor.js';
 import { aJob } from '../support/job.js';
 import { aRun } from '../support/run.js';
 
@@ -27,7 +27,7 @@ async function complete(
   const told: SchedulerFact['type'][] = [];
   events.subscribe(({ type }) => told.push(type));
   const run = new InFlightRun(aRun({ leaseDeadline: monotonicNow() + leaseMs }), aJob('job', '* * * * *'));
-  await new RunEndings(store as never, endsAlone(store), store as never, events).write(run, { kind: 'done' }, 5);
+  await someEndings(events, endsAlone(store), store).write(run, { kind: 'done' }, 5);
   expect(run.settled).toBe(true);
   return told;
 }

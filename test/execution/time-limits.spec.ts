@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { limitsOf, STUCK_AFTER_MS } from '../../lib/runs/run-limits.js';
+import { limitsOf, STUCK_AFTER_MS } from '../../lib/runs/time-limits.js';
 import type { SchedulerFact } from '../../lib/observe/scheduler-event.js';
 import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
 import { InFlightRun, InFlightRuns } from '../../lib/runs/in-flight-runs.js';

@@ -3,7 +3,7 @@ import type { SchedulerFact } from '../../lib/observe/scheduler-event.js';
 import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
 import { ClaimService } from '../../lib/runs/claim.service.js';
 import { InFlightRun, InFlightRuns } from '../../lib/runs/in-flight-runs.js';
-import { UnconfirmedClaims } from '../../lib/runs/unconfirmed-claims.js';
+import { UnconfirmedClaims } from '../../lib/runs/claim.service.js';
 import { DatabaseTime } from '../../lib/database/clock.js';
 import { aJob } from '../support/job.js';
 import { latch } from '../support/latch.js';

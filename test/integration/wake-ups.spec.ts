@@ -14,7 +14,7 @@ import {
   type DistributedSchedulerOptions,
 } from '../../lib/index.js';
 import { INSTANCE_ID } from '../../lib/options/tokens.js';
-import { WakeUps } from '../../lib/runs/heartbeat/wake-ups.js';
+import { WakeUps } from '../../lib/observe/wake-ups.js';
 import { ReaperService } from '../../lib/runs/reaper.service.js';
 import { ScheduleFollower } from '../../lib/jobs/schedule-follower.service.js';
 import { ClaimOrder } from '../../lib/runs/claim-order.js';

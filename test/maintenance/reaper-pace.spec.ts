@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { KnownJobs } from '../../lib/jobs/known-jobs.js';
 import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
-import { WakeUps } from '../../lib/runs/heartbeat/wake-ups.js';
+import { WakeUps } from '../../lib/observe/wake-ups.js';
 import type { InFlightRuns } from '../../lib/runs/in-flight-runs.js';
 import { ReaperService } from '../../lib/runs/reaper.service.js';
 import { DatabaseTime } from '../../lib/database/clock.js';

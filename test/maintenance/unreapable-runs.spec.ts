@@ -4,7 +4,7 @@ import { KnownJobs } from '../../lib/jobs/known-jobs.js';
 import { PollPace } from '../../lib/jobs/poll-pace.js';
 import { JobCursors } from '../../lib/jobs/job-cursors.js';
 import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
-import { WakeUps } from '../../lib/runs/heartbeat/wake-ups.js';
+import { WakeUps } from '../../lib/observe/wake-ups.js';
 import type { InFlightRuns } from '../../lib/runs/in-flight-runs.js';
 import { ReaperService } from '../../lib/runs/reaper.service.js';
 import { aJob } from '../support/job.js';

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { InFlightRuns } from '../../lib/runs/in-flight-runs.js';
-import { WakeUps } from '../../lib/runs/heartbeat/wake-ups.js';
+import { WakeUps } from '../../lib/observe/wake-ups.js';
 import { PollPace } from '../../lib/jobs/poll-pace.js';
 
 let wakeUps: WakeUps;

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { planCatchUp } from '../../lib/catch-up/catch-up.js';
 import type { OwnedRun, RunStatus } from '../../lib/options/run.js';
-import { FIRST_STATES, RUN_MOVES } from '../../lib/runs/run-states.js';
+import { FIRST_STATES, RUN_MOVES } from '../support/run-moves.js';
 import type { Ending } from '../../lib/runs/job-run.repository.js';
 import { aJob } from '../support/job.js';
 import { columnsOf, insertRun, RUN_STATES } from '../support/run-rows.js';

@@ -1,5 +1,5 @@
 import type { RunStatus } from '../../lib/options/run.js';
-import { FIRST_STATES, RUN_MOVES } from '../../lib/runs/run-states.js';
+import { FIRST_STATES, RUN_MOVES } from './run-moves.js';
 import type { TestDatabase } from './database.js';
 
 /** Every status, in the order in which a run comes by them. */

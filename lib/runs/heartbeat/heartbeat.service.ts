@@ -16,10 +16,9 @@ import { SchedulerDatabase } from '../../database/scheduler-database.js';
 import { HeartbeatThread } from './heartbeat-thread.js';
 import type { AttemptToForget, FromThread, WatchedRun } from './heartbeat.messages.js';
 import { InFlightRuns, type InFlightRun } from '../in-flight-runs.js';
-import { UnconfirmedClaims } from '../unconfirmed-claims.js';
 import { Pulse } from './main-loop-watch.js';
 import { TimeLimits } from '../time-limits.js';
-import { WakeUps } from './wake-ups.js';
+import { WakeUps } from '../../observe/wake-ups.js';
 
 /**
  * How soon runs are looked at again in any case, in milliseconds: one that was cancelled may be stuck before its next
@@ -38,6 +37,7 @@ const RECONNECT_EVERY_MS = 2_000;
 export class HeartbeatService {
   private readonly thread: HeartbeatThread;
   private readonly deadlines: Loop;
+  private readonly limits: TimeLimits;
   private readonly pulse = new Pulse();
   private readonly forgotten: AttemptToForget[] = [];
   private reconnectedAt = -Infinity;
@@ -47,11 +47,11 @@ export class HeartbeatService {
     @Inject(INSTANCE_ID) instanceId: string,
     private readonly database: SchedulerDatabase,
     private readonly runs: InFlightRuns,
-    private readonly limits: TimeLimits,
-    private readonly unconfirmedClaims: UnconfirmedClaims,
     private readonly events: SchedulerEvents,
     private readonly wakeUps: WakeUps,
   ) {
+    this.limits = new TimeLimits(runs, events);
+    runs.keptBy(this);
     const { blockedAfterMs, logging } = options;
     const watch = { pulse: this.pulse.memory, blockedAfterMs, instanceId, logging };
     const lifeline = options.fastFailover && options.enabled ? runs.lifeline.memory : null;
@@ -93,7 +93,6 @@ export class HeartbeatService {
     });
     this.pulse.start(this.options.blockedAfterMs);
     this.deadlines.start();
-    this.unconfirmedClaims.start();
   }
 
   /** Renews the runs' leases until they are forgotten or lost. The thread knows of them before their handlers begin. */
@@ -114,7 +113,6 @@ export class HeartbeatService {
   /** Ends the thread. Nothing renews a lease any more, so it comes last. */
   async stop(): Promise<void> {
     this.pulse.stop();
-    await this.unconfirmedClaims.stop();
     await this.deadlines.stop();
     await this.thread.stop();
   }

@@ -1,4 +1,4 @@
-import type { RunStatus } from '../options/run.js';
+import type { RunStatus } from '../../lib/options/run.js';
 
 /** A move of a run from one status to another, and the verb it happens by. */
 export interface RunMove {
