@@ -10,7 +10,7 @@ import { JobExplorer } from './jobs/job.explorer.js';
 import { JobRegistry } from './jobs/job.registry.js';
 import { KnownJobs } from './jobs/known-jobs.js';
 import { INSTANCE_ID, SCHEDULER_OPTIONS, SCHEDULER_OPTIONS_INPUT } from './options/tokens.js';
-import { MissingForRootError } from './errors/job.errors.js';
+import { UsageError } from './errors/errors.js';
 import { SchedulerEvents } from './observe/scheduler-events.js';
 import { BypassWatch } from './receipts/bypass-watch.js';
 import { Cancellations } from './runs/cancellations.js';
@@ -226,10 +226,13 @@ const OPERATIONS = [
 /** Scheduled work inside the application, on every replica, once per occurrence. Import it once, in the root module. */
 @Module({})
 export class DistributedSchedulerModule {
-  /** @throws MissingForRootError when no module of the application has the options */
+  /** @throws UsageError when no module of the application has the options */
   constructor(modules: ModulesContainer) {
     if (![...modules.values()].some(({ providers }) => providers.has(SCHEDULER_OPTIONS)))
-      throw new MissingForRootError();
+      throw new UsageError(
+        'invalid-module',
+        'DistributedSchedulerModule is imported as it is, and so schedules nothing: import DistributedSchedulerModule.forRoot().',
+      );
   }
 
   /**

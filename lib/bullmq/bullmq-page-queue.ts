@@ -11,7 +11,7 @@ import {
   type PageWorker,
   readTicket,
 } from '../fan-out/page.js';
-import { InvalidOptionsError } from '../errors/scheduler.error.js';
+import { InvalidOptionsError } from '../errors/errors.js';
 import { type BullMqOptions, readBullMqOptions, type ResolvedBullMqOptions } from './bullmq-options.js';
 
 /** What BullMQ carries of a page. */

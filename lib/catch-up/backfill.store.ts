@@ -2,8 +2,8 @@ import { compileSchedule, type Schedule } from '../cron/schedule.js';
 import { type Query, queryOn } from '../database/query.js';
 import { unlessBusy } from '../database/until-it-holds.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
-import { RenamedJobError } from '../errors/job.errors.js';
-import { standingsElsewhere, unknownJob } from '../jobs/stored-job.js';
+import { renamedJob } from '../errors/errors.js';
+import { standingsElsewhere, noSuchJob } from '../jobs/stored-job.js';
 import type { OverlapPolicy } from '../options/job-definition.js';
 import type { RunStatus } from '../options/run.js';
 import { type Standing, standingAmongNames } from './backfill.js';
@@ -45,7 +45,7 @@ export class BackfillStore {
 
   /**
    * The job as every replica follows it, whether this one declares it or not.
-   * @throws UnknownJobError, RenamedJobError
+   * @throws NotFoundError, OperationRefusedError
    */
   async job(name: string): Promise<{ name: string; schedule: Schedule; overlap: OverlapPolicy }> {
     const { jobSchedule } = this.database.tables;
@@ -62,8 +62,8 @@ export class BackfillStore {
        and    removed_at is null`,
       [name],
     );
-    if (!row) throw await unknownJob(this.query, jobSchedule, name);
-    if (row.to !== null) throw new RenamedJobError(name, row.to);
+    if (!row) throw await noSuchJob(this.query, jobSchedule, name);
+    if (row.to !== null) throw renamedJob(name, row.to);
     return {
       name,
       schedule: compileSchedule(row.cron, row.zone, name, row.calendar),

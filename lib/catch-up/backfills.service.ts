@@ -3,8 +3,7 @@ import { monthOf } from '../cron/months.js';
 import type { Schedule } from '../cron/schedule.js';
 import { PartitionStore } from '../database/partition.store.js';
 import { AfterRegistration } from '../database/registration.js';
-import { InvalidBackfillError, UnknownBackfillError } from '../errors/operator.errors.js';
-import { InvalidOptionsError } from '../errors/scheduler.error.js';
+import { InvalidOptionsError, NotFoundError, SetupError } from '../errors/errors.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
 import type { OverlapPolicy } from '../options/job-definition.js';
 import { readBackfillOptions, readCancelOptions, type ResolvedBackfillOptions } from './backfill-options.js';
@@ -92,7 +91,8 @@ export class Backfills {
     const { options, problems } = readBackfillOptions(given, job.overlap);
     const range = backfillRange(job.schedule, { from, to }, (await this.store.now()).getTime(), options.atMost);
     if ('problem' in range || problems.length > 0) {
-      throw new InvalidBackfillError(job.name, 'problem' in range ? [range.problem, ...problems] : problems);
+      const all = 'problem' in range ? [range.problem, ...problems] : problems;
+      throw new InvalidOptionsError(all, all.map((problem) => `Backfill of job "${job.name}": ${problem}`).join('\n'));
     }
     const standings = await this.store.standings(job.name, from, to);
     const plan = planOf(job.name, { from, to }, range.fireTimes, standings, options);
@@ -150,7 +150,11 @@ export class Backfills {
 
   private async find(id: string): Promise<BackfillProgress> {
     const row = await this.store.find(id);
-    if (!row) throw new UnknownBackfillError(id);
+    if (!row)
+      throw new NotFoundError(
+        'unknown-backfill',
+        `There is no backfill ${JSON.stringify(id)}. SchedulerService.backfills() lists those there are, with their ids.`,
+      );
     return progressOf(row);
   }
 
@@ -161,8 +165,8 @@ export class Backfills {
     } catch (error) {
       const month = oldest.toISOString().slice(0, 7);
       const why = error instanceof Error ? error.message : String(error);
-      const problem = `the partitions of ${month} are missing and could not be made (${why}): let the role of the application own the tables, or make them.`;
-      throw new InvalidBackfillError(jobName, [problem]);
+      const problem = `Backfill of job "${jobName}": the partitions of ${month} are missing and could not be made (${why}): let the role of the application own the tables, or make them.`;
+      throw new SetupError('missing-partition', problem, { cause: error });
     }
   }
 }

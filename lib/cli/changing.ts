@@ -1,5 +1,5 @@
 import { Option } from 'commander';
-import { InvalidOptionsError } from '../errors/scheduler.error.js';
+import { InvalidOptionsError } from '../errors/errors.js';
 import type { DeadLetterFilter } from '../operations/dead-letter-filter.js';
 import type { InDoubtFilter } from '../operations/in-doubt.service.js';
 import type { Operator } from '../options/operator-options.js';

@@ -1,8 +1,6 @@
 import { userInfo } from 'node:os';
 import type { Command } from 'commander';
-import { UnknownJobError } from '../errors/job.errors.js';
-import { InvalidOptionsError } from '../errors/scheduler.error.js';
-import { nearestTo } from '../errors/unknown-option.js';
+import { InvalidOptionsError, nearestTo, unknownJob } from '../errors/errors.js';
 import type { InventoryEntry } from '../operations/inventory.service.js';
 import { given, type Operator } from '../options/operator-options.js';
 import { schemaName } from '../options/option-rules.js';
@@ -90,7 +88,7 @@ export async function jobCalled(verbs: Scheduler['verbs'], jobName: string): Pro
   const jobs = await verbs.inventory();
   const job = jobs.find(({ name }) => name === jobName);
   const names = jobs.map(({ name }) => name);
-  if (!job) throw new UnknownJobError(jobName, 'missing', nearestTo(jobName, names));
+  if (!job) throw unknownJob(jobName, nearestTo(jobName, names));
   return job;
 }
 

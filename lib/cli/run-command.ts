@@ -1,5 +1,5 @@
+import { InvalidOptionsError, SchedulerError } from '../errors/errors.js';
 import { databaseTrouble } from '../errors/database-trouble.js';
-import { InvalidOptionsError, SchedulerError } from '../errors/scheduler.error.js';
 import { hasEnded, type Delivered } from '../operations/delivered.js';
 import { deliverByHttp, EndpointError } from './deliver-by-http.js';
 import { HELP, readArguments, type TriggerCommand } from './trigger-arguments.js';

@@ -3,7 +3,7 @@ import { formatDuration } from '../options/duration.js';
 import { duration } from '../options/option-rules.js';
 import { timeZoneOf } from '../cron/time-zone.js';
 import { readInstant } from '../cron/planned-time.js';
-import { InvalidOptionsError } from '../errors/scheduler.error.js';
+import { InvalidOptionsError } from '../errors/errors.js';
 
 /** A cell; null is shown as a dash. */
 export type Cell = string | number | null;

@@ -1,4 +1,4 @@
-import { InvalidCalendarError } from '../errors/cron.errors.js';
+import { invalidCalendar } from '../errors/errors.js';
 import type { Calendar } from './calendar.js';
 import type { ClockChange } from './clock-change-preview.js';
 import type { DayFields } from './cron-days.js';
@@ -13,17 +13,17 @@ const CYCLE_MS = 401 * 366 * DAY_MS;
 /**
  * A schedule without what a calendar leaves out.
  * @param days those of the schedule's expression
- * @throws InvalidCalendarError when no fire time is left: whoever asked for the next one would look for ever
+ * @throws InvalidScheduleError when no fire time is left: whoever asked for the next one would look for ever
  */
 export function withCalendar(schedule: Schedule, calendar: Calendar, days: DayFields, zone: TimeZone): Schedule {
   if (!calendar.leavesSome(days))
-    throw new InvalidCalendarError(`exclude leaves no day on which "${schedule.expression}" fires`);
+    throw invalidCalendar(`exclude leaves no day on which "${schedule.expression}" fires`);
   const { startAtMs, endAtMs } = calendar;
   const limited = new CalendarSchedule(schedule, calendar, zone);
   const some = endAtMs === Infinity || limited.previousBefore(endAtMs) !== null;
   if (some) return limited;
   const span = startAtMs === -Infinity ? '' : `between startAt (${iso(startAtMs)}) and `;
-  throw new InvalidCalendarError(
+  throw invalidCalendar(
     `"${schedule.expression}" (${schedule.timeZone}) never fires ${span}before endAt (${iso(endAtMs)})`,
   );
 }

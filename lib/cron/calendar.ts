@@ -1,4 +1,4 @@
-import { InvalidCalendarError } from '../errors/cron.errors.js';
+import { invalidCalendar } from '../errors/errors.js';
 import { MONTHS_OF_A_CYCLE, matchingDays, monthOf, nextMonth, type DayFields, type Month } from './cron-days.js';
 import { parseCronExpression } from './cron-expression.js';
 
@@ -53,19 +53,16 @@ export function calendarText({ trigger, startAt, endAt, exclude = [] }: Calendar
 
 /**
  * @param text from {@link calendarText}
- * @throws InvalidCalendarError, InvalidCronExpressionError
+ * @throws InvalidScheduleError, InvalidScheduleError
  */
 export function readCalendar(text: string): Calendar {
   const { trigger, startAt, endAt, exclude = [] } = parsed(text);
-  if (trigger !== undefined && trigger !== 'external')
-    throw new InvalidCalendarError(`trigger: "${trigger}" is unknown here`);
+  if (trigger !== undefined && trigger !== 'external') throw invalidCalendar(`trigger: "${trigger}" is unknown here`);
   const startAtMs = startAt === undefined ? -Infinity : instantOf('startAt', startAt);
   const endAtMs = endAt === undefined ? Infinity : instantOf('endAt', endAt);
-  if (startAtMs >= endAtMs) throw new InvalidCalendarError(`startAt (${startAt}) must be before endAt (${endAt})`);
+  if (startAtMs >= endAtMs) throw invalidCalendar(`startAt (${startAt}) must be before endAt (${endAt})`);
   if (exclude.length > MOST_EXCLUDED)
-    throw new InvalidCalendarError(
-      `exclude: expected at most ${MOST_EXCLUDED} dates and expressions, got ${exclude.length}`,
-    );
+    throw invalidCalendar(`exclude: expected at most ${MOST_EXCLUDED} dates and expressions, got ${exclude.length}`);
   return new DaysLeftOut(text, trigger !== undefined, startAtMs, endAtMs, exclude);
 }
 
@@ -128,26 +125,26 @@ function parsed(text: string): { trigger?: string; startAt?: string; endAt?: str
   } catch {
     // Said below.
   }
-  throw new InvalidCalendarError(`the calendar ${JSON.stringify(text)} cannot be read`);
+  throw invalidCalendar(`the calendar ${JSON.stringify(text)} cannot be read`);
 }
 
 function instantOf(name: string, text: string): number {
   const instant = Date.parse(text);
-  if (Number.isNaN(instant)) throw new InvalidCalendarError(`${name}: "${text}" is no instant`);
+  if (Number.isNaN(instant)) throw invalidCalendar(`${name}: "${text}" is no instant`);
   return instant;
 }
 
 function dayOf(date: string): number {
   const instant = Date.parse(`${date}T00:00:00Z`);
   const exists = !Number.isNaN(instant) && new Date(instant).toISOString().startsWith(date);
-  if (!exists) throw new InvalidCalendarError(`exclude: there is no day ${date}`);
+  if (!exists) throw invalidCalendar(`exclude: there is no day ${date}`);
   return instant / DAY_MS;
 }
 
 function daysOf(expression: string): DayFields {
   const { hours, minutes, days } = parseCronExpression(expression);
   if (hours.length === 24 && minutes.length === 60) return days;
-  throw new InvalidCalendarError(
+  throw invalidCalendar(
     `exclude: "${expression}" names times of day, but whole days are left out: write * for the minute and the hour, as in "* * 25 12 *"`,
   );
 }

@@ -1,4 +1,4 @@
-import { InvalidCronExpressionError } from '../errors/cron.errors.js';
+import { invalidCron } from '../errors/errors.js';
 import { type DayFields, type DayRule, everFires, readDayRule } from './cron-days.js';
 import {
   type CronField,
@@ -57,7 +57,7 @@ const DAYS = new SharedValues<DayFields>();
  * Reads five fields (minute, hour, day of month, month, day of week), six (a second before them) or an alias such as
  * `@daily`. Names, ranges (also `FRI-MON`), lists, steps, `?`, `L`, `L-3`, `15W`, `LW`, `5L`, `5#2` and `H` are known.
  *
- * @throws {InvalidCronExpressionError} for everything else, and for dates that never come (`0 0 30 2 *`).
+ * @throws {InvalidScheduleError} for everything else, and for dates that never come (`0 0 30 2 *`).
  */
 export function parseCronExpression(expression: string, options: CronExpressionOptions = {}): CronExpression {
   if (typeof expression !== 'string' || isSpreadByName(expression)) return read(expression, options);
@@ -84,7 +84,7 @@ function read(expression: string, options: CronExpressionOptions): CronExpressio
   };
   const days = DAYS.of(JSON.stringify(fields), () => Object.freeze(fields));
   if (!everFires(days)) {
-    throw new InvalidCronExpressionError(expression, 'never fires, because no year has such a date');
+    throw invalidCron(expression, 'never fires, because no year has such a date');
   }
   return Object.freeze({
     expression,
@@ -101,12 +101,12 @@ type SixFields = [string, string, string, string, string, string];
 function splitFields(source: CronSource): SixFields {
   const { expression } = source;
   if (typeof expression !== 'string') {
-    throw new InvalidCronExpressionError(String(expression), `a string is expected, not ${typeof expression}`);
+    throw invalidCron(String(expression), `a string is expected, not ${typeof expression}`);
   }
   if (expression.length > MAX_LENGTH) {
     const shown = `${expression.slice(0, 40)}…`;
     const problem = `${expression.length} characters are more than the ${MAX_LENGTH} allowed`;
-    throw new InvalidCronExpressionError(shown, problem);
+    throw invalidCron(shown, problem);
   }
   const text = expandAlias(expression.trim(), source);
   const fields = text === '' ? [] : text.split(/\s+/);
@@ -114,7 +114,7 @@ function splitFields(source: CronSource): SixFields {
     fields.unshift('0');
   }
   if (fields.length !== 6) {
-    throw new InvalidCronExpressionError(
+    throw invalidCron(
       expression,
       `has ${fields.length} ${fields.length === 1 ? 'field' : 'fields'}, but 5 are expected ` +
         '(minute, hour, day of month, month, day of week), or 6 with a second before them',
@@ -129,10 +129,7 @@ function expandAlias(text: string, { expression }: CronSource): string {
   }
   const alias = text.toLowerCase();
   if (!Object.hasOwn(ALIASES, alias)) {
-    throw new InvalidCronExpressionError(
-      expression,
-      `alias "${text}" is unknown; ${Object.keys(ALIASES).join(', ')} are known`,
-    );
+    throw invalidCron(expression, `alias "${text}" is unknown; ${Object.keys(ALIASES).join(', ')} are known`);
   }
   return ALIASES[alias];
 }
@@ -149,7 +146,7 @@ export interface FieldValues {
 const VALUES = new SharedValues<readonly number[]>();
 const RULES = new SharedValues<readonly DayRule[]>();
 
-/** @throws {InvalidCronExpressionError} naming the field, the value and what was expected. */
+/** @throws {InvalidScheduleError} naming the field, the value and what was expected. */
 export function readField(field: CronField, text: string, source: CronSource): FieldValues {
   const values = new Set<number>();
   const rules: DayRule[] = [];

@@ -1,5 +1,5 @@
 import { CronExpressionParser } from 'cron-parser';
-import { InvalidCronExpressionError } from '../errors/cron.errors.js';
+import { invalidCron, InvalidScheduleError } from '../errors/errors.js';
 
 /** What is being read, for error messages and for `H`. */
 export interface CronSource {
@@ -115,6 +115,6 @@ const RANGES: Readonly<Record<CronField['key'], Map<string, readonly number[]>>>
 };
 
 /** An error about the expression being read. */
-export function refused(source: CronSource, problem: string): InvalidCronExpressionError {
-  return new InvalidCronExpressionError(source.expression, problem);
+export function refused(source: CronSource, problem: string): InvalidScheduleError {
+  return invalidCron(source.expression, problem);
 }

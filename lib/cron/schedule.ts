@@ -1,6 +1,5 @@
 import { isDate } from 'node:util/types';
-import { InvalidOptionsError } from '../errors/scheduler.error.js';
-import { unknownOption } from '../errors/unknown-option.js';
+import { InvalidOptionsError, unknownOption } from '../errors/errors.js';
 import { withCalendar } from './calendar-schedule.js';
 import { readCalendar } from './calendar.js';
 import { parseCronExpression } from './cron-expression.js';
@@ -12,9 +11,9 @@ export type { Schedule } from './zoned-schedule.js';
 /**
  * @param jobName spreads `H`
  * @param calendar from {@link Schedule.calendar}
- * @throws {InvalidCronExpressionError} when the expression cannot be read or never fires
- * @throws {InvalidTimeZoneError} when the zone is not an IANA region
- * @throws {InvalidCalendarError} when the calendar cannot be read, or leaves no fire time
+ * @throws {InvalidScheduleError} when the expression cannot be read or never fires
+ * @throws {InvalidScheduleError} when the zone is not an IANA region
+ * @throws {InvalidScheduleError} when the calendar cannot be read, or leaves no fire time
  */
 export function compileSchedule(
   expression: string,
@@ -29,8 +28,8 @@ export function compileSchedule(
 }
 
 /**
- * Where, and for which job, an expression is read: what takes it throws `InvalidCronExpressionError` and
- * `InvalidTimeZoneError`.
+ * Where, and for which job, an expression is read: what takes it throws `InvalidScheduleError` and
+ * `InvalidScheduleError`.
  */
 export interface ZoneOptions {
   /** An IANA name. @default 'UTC' */

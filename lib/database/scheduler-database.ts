@@ -1,7 +1,7 @@
 import type { DataSource } from 'typeorm';
 import type { PostgresConnection } from '../options/scheduler-options.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
-import { DatabaseConnectionError } from '../errors/database.errors.js';
+import { unreachable } from '../errors/database-trouble.js';
 import { inCleanContext } from './clean-context.js';
 import { Slots } from './collections.js';
 import { connectionSettings, type ConnectionSettings } from './client-config.js';
@@ -72,7 +72,7 @@ export class SchedulerDatabase {
       inCleanContext(() =>
         coordinationSource(connection.options, options, migrations, () => readOnly.tell()).initialize(),
       ).catch((error: unknown) => {
-        throw new DatabaseConnectionError(connection.from, error);
+        throw unreachable(connection.from, error);
       });
     const coordination = await withPatience({ waitMs: options.waitForDatabaseMs, tell }, connect).catch(
       async (error: unknown) => {

@@ -1,13 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { MigrationExecutor, QueryRunnerAlreadyReleasedError } from 'typeorm';
 import { problemWithDatabase } from '../../migrations/1796000000000-CheckDatabase.js';
+import { SetupError } from '../errors/errors.js';
 import { databaseTrouble } from '../errors/database-trouble.js';
-import {
-  MissingTablesError,
-  NewerSchemaError,
-  UnfitDatabaseError,
-  UnreadableDatesError,
-} from '../errors/database.errors.js';
 import { queryOn, type Queryable } from './query.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 import { ensureSchema, numberOf, type SchemaVersion, storedVersion } from '../../migrations/frozen.js';
@@ -99,16 +94,19 @@ export class SchemaStore {
 
   /**
    * @returns what is worth a word at the start; null for most
-   * @throws MissingTablesError that names what is missing, NewerSchemaError where the schema serves this release no
-   * more, UnfitDatabaseError that names what is somebody else's, UnreadableDatesError where the server writes dates its
-   * own way
+   * @throws SetupError that names what is missing or somebody else's; also where the schema serves this release no
+   * more, and where the server writes dates its own way
    */
   async verify(): Promise<string | null> {
     const { coordination, tables } = this.database;
     const [{ style }] = (await coordination.query(`select current_setting('DateStyle') as style`)) as [
       { style: string },
     ];
-    if (!style.startsWith('ISO')) throw new UnreadableDatesError(style);
+    if (!style.startsWith('ISO'))
+      throw new SetupError(
+        'date-style',
+        `The database's DateStyle is "${style}", which the PostgreSQL driver for Node.js does not read. Set it to ISO for the scheduler's role: alter role … set datestyle to 'ISO'.`,
+      );
     await this.requireFit(coordination);
     const missing: { name: string }[] = await coordination.query(
       `select name
@@ -116,10 +114,8 @@ export class SchemaStore {
        where  to_regclass(qualified) is null`,
       [TABLES, TABLES.map((name) => tables.qualify(name))],
     );
-    if (missing.length === TABLES.length)
-      throw new MissingTablesError(tables.schema, 'has none of the scheduler’s tables yet');
-    if (missing.length > 0)
-      throw new MissingTablesError(tables.schema, `lacks ${missing.map(({ name }) => name).join(', ')}`);
+    if (missing.length === TABLES.length) throw missingTables(tables.schema, 'has none of the scheduler’s tables yet');
+    if (missing.length > 0) throw missingTables(tables.schema, `lacks ${missing.map(({ name }) => name).join(', ')}`);
     return this.compareVersions();
   }
 
@@ -128,7 +124,7 @@ export class SchemaStore {
     const { version } = (await this.stored()) ?? { version: 0 };
     const pending = coordination.migrations.flatMap(({ name }) => (numberOf(name!) > version ? [name] : []));
     if (pending.length > 0)
-      throw new MissingTablesError(
+      throw missingTables(
         tables.schema,
         `is of an older release: ${pending.join(', ')} ${pending.length === 1 ? 'has' : 'have'} not run`,
       );
@@ -137,7 +133,7 @@ export class SchemaStore {
 
   /**
    * @returns what is to be said where a newer release has migrated the schema, and this one goes on beside it
-   * @throws NewerSchemaError where it can't
+   * @throws SetupError where it can't
    */
   private async newerRelease(): Promise<string | null> {
     const { coordination, tables } = this.database;
@@ -146,7 +142,8 @@ export class SchemaStore {
     if (stored === null || stored.version <= newest) return null;
     const newer = `Schema "${tables.schema}" is of a newer release of nestjs-distributed-cron (migration ${stored.version}; this one knows those up to ${newest})`;
     if (stored.serves <= newest) return `${newer}. It serves this release, too, which goes on`;
-    throw new NewerSchemaError(
+    throw new SetupError(
+      'newer-schema',
       `${newer}, which serves releases that know migration ${stored.serves}. Nothing was changed: update the library in this application.`,
     );
   }
@@ -157,8 +154,17 @@ export class SchemaStore {
 
   private async requireFit(target: Queryable): Promise<void> {
     const problem = await problemWithDatabase(queryOn(target), this.database.tables.schema);
-    if (problem !== null) throw new UnfitDatabaseError(problem);
+    if (problem !== null) throw new SetupError('database-unfit', problem);
   }
+}
+
+/** @param lacks what: tables, or migrations that have not run */
+function missingTables(schema: string, lacks: string): SetupError {
+  return new SetupError(
+    'missing-tables',
+    `Schema "${schema}" ${lacks}. Set migrate: true in forRoot(), or add schedulerMigrations from ` +
+      '"nestjs-distributed-cron/migrations" to the migrations of your data source and run them.',
+  );
 }
 
 /**

@@ -1,3 +1,5 @@
+import { SetupError } from './errors.js';
+
 /** What stands between this process and its database. */
 export type DatabaseTroubleKind =
   | 'unreachable'
@@ -151,6 +153,37 @@ export function databaseTrouble(error: unknown): DatabaseTrouble | null {
 /** True when the database does not answer at all, whoever asks. */
 export function isOutOfReach({ kind }: DatabaseTrouble): boolean {
   return kind === 'unreachable' || kind === 'restarting' || kind === 'too many connections';
+}
+
+/** What loops do about a trouble, in its advice. */
+const BY_ITSELF = /[;:] (once it is there )?the scheduler (tries again|goes on) by itself/;
+
+/**
+ * Its advice where the process ends with it: what a running scheduler does by itself, one that could not start does
+ * not.
+ */
+export function adviceAtStart({ advice, passing }: DatabaseTrouble): string {
+  const toDo = advice.replace(BY_ITSELF, '');
+  return passing ? `${toDo} waitForDatabase says how long a start waits for that (by default not at all).` : toDo;
+}
+
+/** @param from where the address came from; the message never has a password */
+export function unreachable(from: string, cause: unknown): SetupError {
+  const trouble = databaseTrouble(cause);
+  const advice = trouble
+    ? adviceAtStart(trouble)
+    : 'Check that the server runs and that the address, user and password are right.';
+  return new SetupError(
+    'database-unreachable',
+    `Cannot connect to PostgreSQL (address from ${from}): ${messageOf(cause)}. ${advice}`,
+    { cause },
+  );
+}
+
+/** Node reports several refused addresses as one error without a message of its own. */
+function messageOf(cause: unknown): string {
+  if (cause instanceof AggregateError && cause.errors.length > 0) return messageOf(cause.errors[0]);
+  return cause instanceof Error ? cause.message : String(cause);
 }
 
 function fits(known: string, code: string): boolean {

@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { KnownJobs } from '../jobs/known-jobs.js';
 import type { PageProgress } from './page.js';
 import { readPage, type PageInput } from './page.js';
-import { InvalidPagesError } from '../errors/run.errors.js';
+import { occurrence, UsageError } from '../errors/errors.js';
 import { LeaseLostError } from '../errors/run.errors.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
 import { PageStore, type NewPage } from './page.store.js';
@@ -48,7 +48,7 @@ export class FanOutService {
    * of their own, the pages must come in the same order again. Data of a page that is there stay as they were.
    *
    * @param pages `{ id?, data }`, or the data alone; at most 1 MB of JSON each
-   * @throws OutsideRunError outside a handler; InvalidPagesError when there is no `@DistributedCronPage` for the job
+   * @throws UsageError outside a handler, and when there is no `@DistributedCronPage` for the job
    * here, or two pages have one id; LeaseLostError when the run is no longer this process'
    */
   publish<Data>(pages: Iterable<PageInput<Data>> | AsyncIterable<PageInput<Data>>): Promise<Published> {
@@ -64,9 +64,9 @@ export class FanOutService {
 
   private async write(pages: Iterable<unknown> | AsyncIterable<unknown>): Promise<Published> {
     const run = this.context.require('FanOutService.publish');
-    if (run.owned.page !== undefined) throw new InvalidPagesError(run.owned, 'a page cannot have pages of its own');
+    if (run.owned.page !== undefined) throw invalidPages(run, 'a page cannot have pages of its own');
     if (!this.known.pageHandler(run.owned.jobName))
-      throw new InvalidPagesError(run.owned, 'no method of this instance has @DistributedCronPage for the job');
+      throw invalidPages(run, 'no method of this instance has @DistributedCronPage for the job');
     run.publishes = true;
     let [published, added, size] = [0, 0, 0];
     let batch: NewPage[] = [];
@@ -91,8 +91,8 @@ export class FanOutService {
     const ids = this.ids.get(run) ?? new Set();
     this.ids.set(run, ids);
     const reading = readPage(given, ids.size);
-    if ('problem' in reading) throw new InvalidPagesError(run.owned, reading.problem);
-    if (ids.has(reading.page)) throw new InvalidPagesError(run.owned, `two pages have the id ${reading.page}`);
+    if ('problem' in reading) throw invalidPages(run, reading.problem);
+    if (ids.has(reading.page)) throw invalidPages(run, `two pages have the id ${reading.page}`);
     ids.add(reading.page);
     return reading;
   }
@@ -118,4 +118,8 @@ export class FanOutService {
     this.runs.lose(run, 'taken over');
     return run.leaseLost ?? new LeaseLostError(run.owned, 'taken over');
   }
+}
+
+function invalidPages({ owned }: InFlightRun, problem: string): UsageError {
+  return new UsageError('invalid-pages', `FanOutService.publish of ${occurrence(owned)}: ${problem}.`);
 }

@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { nearestTo } from '../errors/unknown-option.js';
+import { nearestTo } from '../errors/errors.js';
 import { type DecoratedMethod, DecoratedMethods, problemsOfGenerator } from '../jobs/decorated-methods.js';
 import { declaring } from '../jobs/distributed-cron.decorator.js';
 import { HandlerFactory, PAGE_PARAMETER, RUN_PARAMETER } from '../jobs/handler.factory.js';

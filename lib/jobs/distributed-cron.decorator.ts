@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import { CRON_METADATA, HANDLER_METADATA } from '../options/tokens.js';
-import { InvalidDecorationError } from '../errors/job.errors.js';
+import { UsageError } from '../errors/errors.js';
 import type { DistributedCronOptions } from '../options/job-options.js';
 import { warnUnlessDiscovered } from './undiscovered-jobs.js';
 
@@ -39,14 +39,21 @@ export function DistributedCronHandler(name: string): MethodDecorator {
   return declaring('DistributedCronHandler', HANDLER_METADATA, name);
 }
 
+function invalidDecorator(decorator: string, className: string, member: string | symbol, problem: string): UsageError {
+  return new UsageError(
+    'invalid-decorator',
+    `@${decorator} on ${className}.${String(member)}: it ${problem}; decorate an instance method of a provider or controller.`,
+  );
+}
+
 /** Adds to what the method declares under a key. */
 export function declaring(decorator: string, key: string, declaration: unknown): MethodDecorator {
   return (target, methodName, descriptor) => {
-    if (typeof target === 'function') throw new InvalidDecorationError(decorator, target.name, methodName, 'is static');
+    if (typeof target === 'function') throw invalidDecorator(decorator, target.name, methodName, 'is static');
     if (typeof methodName === 'symbol')
-      throw new InvalidDecorationError(decorator, target.constructor.name, methodName, 'is named by a symbol');
+      throw invalidDecorator(decorator, target.constructor.name, methodName, 'is named by a symbol');
     if (typeof descriptor?.value !== 'function') {
-      throw new InvalidDecorationError(decorator, target.constructor.name, methodName, 'is not a method');
+      throw invalidDecorator(decorator, target.constructor.name, methodName, 'is not a method');
     }
     const declared = declarationsOn(target, key) ?? new Map<string, unknown[]>();
     // Decorators run from the bottom up; the list reads from the top down.

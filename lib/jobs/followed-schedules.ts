@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { isExternalCalendar } from '../cron/calendar.js';
 import { compileSchedule, type Schedule } from '../cron/schedule.js';
-import { SchedulerError } from '../errors/scheduler.error.js';
+import { SchedulerError } from '../errors/errors.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
 import type { JobDefinition } from '../options/job-definition.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';

@@ -12,7 +12,7 @@ import { PipesConsumer } from '@nestjs/core/pipes/pipes-consumer.js';
 import { PipesContextCreator } from '@nestjs/core/pipes/pipes-context-creator.js';
 import 'reflect-metadata';
 import { isObservable, lastValueFrom } from 'rxjs';
-import { GeneratorReturnedError } from '../errors/run.errors.js';
+import { GiveUp } from '../errors/run.errors.js';
 import type { Page } from '../fan-out/page.js';
 import { CRON_ARGUMENTS_METADATA } from '../options/tokens.js';
 import type { CronRun } from '../runs/cron-run.js';
@@ -217,7 +217,10 @@ export class HandlerFactory {
     );
     return async (run, page) => {
       const returned = await handler(run, page);
-      if (isGenerator(returned)) throw new GeneratorReturnedError(`${instance.constructor.name}.${methodName}`);
+      if (isGenerator(returned))
+        throw new GiveUp(
+          `${instance.constructor.name}.${methodName} returned a generator, whose code has not run: iterate it inside the handler, and return when it has ended`,
+        );
       return returned;
     };
   }

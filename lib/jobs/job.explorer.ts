@@ -1,6 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { InvalidJobsError } from '../errors/job.errors.js';
-import { InvalidOptionsError } from '../errors/scheduler.error.js';
+import { InvalidOptionsError } from '../errors/errors.js';
 import { PageExplorer } from '../fan-out/page.explorer.js';
 import { JOB_OPTIONS } from '../options/defaults.js';
 import type { JobDefinition } from '../options/job-definition.js';
@@ -39,7 +38,7 @@ export class JobExplorer {
     return [CRON_METADATA, HANDLER_METADATA, PAGE_METADATA].every((key) => this.methods.areMade(key));
   }
 
-  /** @throws InvalidJobsError that names every class, method and job with a problem */
+  /** @throws InvalidOptionsError that names every class, method and job with a problem */
   explore(): Declarations {
     const problems: string[] = [];
     const jobs = this.jobs(problems);
@@ -53,7 +52,11 @@ export class JobExplorer {
             `${declaredBy}: job "${name}" leaves ${implicit.join(', ')} implicit, and strict is on: say it.`,
         ),
       );
-    if (problems.length > 0) throw new InvalidJobsError(problems);
+    if (problems.length > 0)
+      throw new InvalidOptionsError(
+        problems,
+        `The declared jobs cannot be scheduled:\n${problems.map((problem) => `  - ${problem}`).join('\n')}`,
+      );
     return { jobs, handlers, pages };
   }
 

@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { filter, firstValueFrom, race, ReplaySubject, timer } from 'rxjs';
 import { AfterRegistration } from '../database/registration.js';
-import { JobExistsError, UnknownJobError } from '../errors/job.errors.js';
+import { OperationRefusedError, unknownJob } from '../errors/errors.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { readChanges, resolveRunTimeJob, type RunTimeJob } from '../options/run-time-job.js';
@@ -57,13 +57,19 @@ export class JobRegistry {
   /**
    * Makes a job. It has no past: its first occurrence is the next one.
    * @throws InvalidOptionsError with all that is wrong with it, also when no live instance has its handler;
-   * JobExistsError when the name is taken
+   * OperationRefusedError when the name is taken
    */
   async add(job: RunTimeJob): Promise<void> {
     const toStore = resolveRunTimeJob(job, await this.context('add'));
     await this.following(job.name, async () => {
       const taken = await this.store.add(toStore);
-      if (taken) throw new JobExistsError(job.name, taken.runTime !== null);
+      if (taken)
+        throw new OperationRefusedError(
+          'job-exists',
+          taken.runTime
+            ? `There is a job "${job.name}" already: change it with JobRegistry.update, or remove it first.`
+            : `There is a job "${job.name}" already, declared by code: give the new one another name.`,
+        );
       return this.hasHandler(toStore.parts.handler);
     });
   }
@@ -71,7 +77,8 @@ export class JobRegistry {
   /**
    * Changes a job that was made at run time; what is not given stays. What is decided stays decided: another expression
    * or zone holds from now on.
-   * @throws InvalidOptionsError as `add`, UnknownJobError when there is none of that name that was made at run time
+   * @throws InvalidOptionsError as `add`, NotFoundError when there is none of that name,
+   * OperationRefusedError when code declares it
    */
   async update(name: string, changes: Partial<Omit<RunTimeJob, 'name'>>): Promise<void> {
     const context = await this.context('update');
@@ -93,7 +100,8 @@ export class JobRegistry {
 
   /**
    * Removes a job that was made at run time. Its history stays; its waiting runs are cancelled, one that runs goes on.
-   * @throws UnknownJobError when there is none of that name that was made at run time
+   * @throws NotFoundError when there is none of that name,
+   * OperationRefusedError when code declares it
    */
   async remove(name: string): Promise<void> {
     await this.following(name, async () => {
@@ -113,7 +121,12 @@ export class JobRegistry {
   }
 
   private requireRunTimeJob(name: string, found: Found): void {
-    if (typeof found === 'string') throw new UnknownJobError(name, found);
+    if (found === 'missing') throw unknownJob(name, null);
+    if (found === 'declared by code')
+      throw new OperationRefusedError(
+        'job-kind',
+        `Job "${name}" is declared by code: change its decorator, or pause it; only jobs made with JobRegistry.add can be changed here.`,
+      );
   }
 
   /** @param change tells whether this instance will have something to follow */

@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { ChangedMeanwhileError } from '../errors/operator.errors.js';
+import { OperationRefusedError } from '../errors/errors.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
 import { Cancellations } from '../runs/cancellations.js';
 import { DatabaseTime } from '../database/clock.js';
@@ -157,5 +157,5 @@ export class ScheduleFollower extends Duty {
 
 /** The first look tries again. */
 function leaveForLater(error: unknown): void {
-  if (!(error instanceof ChangedMeanwhileError)) throw error;
+  if (!(error instanceof OperationRefusedError && error.code === 'changed-meanwhile')) throw error;
 }

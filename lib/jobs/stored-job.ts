@@ -1,8 +1,7 @@
 import { type Standing, standingOf } from '../catch-up/backfill.js';
 import type { Query } from '../database/query.js';
 import type { Tables } from '../database/tables.js';
-import { UnknownJobError } from '../errors/job.errors.js';
-import { nearestTo } from '../errors/unknown-option.js';
+import { nearestTo, NotFoundError, unknownJob } from '../errors/errors.js';
 import type { JobDefinition } from '../options/job-definition.js';
 import type { RunStatus } from '../options/run.js';
 
@@ -163,7 +162,7 @@ export async function readJob(query: Query, { jobSchedule }: Tables, name: strin
 }
 
 /** The error for a name that no job has, which says what was most likely meant. */
-export async function unknownJob(query: Query, jobSchedule: string, name: string): Promise<UnknownJobError> {
+export async function noSuchJob(query: Query, jobSchedule: string, name: string): Promise<NotFoundError> {
   const known = await query<{ name: string }>(`
     select name
     from   ${jobSchedule}
@@ -171,9 +170,8 @@ export async function unknownJob(query: Query, jobSchedule: string, name: string
     and    yields_to is null
     order  by name
     limit  1000`);
-  return new UnknownJobError(
+  return unknownJob(
     name,
-    'missing',
     nearestTo(
       name,
       known.map((job) => job.name),

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { ExternalContextCreator, ModulesContainer, type NestContainer } from '@nestjs/core';
 import type { Module } from '@nestjs/core/injector/module.js';
-import { RepeatedModuleError } from '../errors/job.errors.js';
+import { UsageError } from '../errors/errors.js';
 import { SCHEDULER_OPTIONS } from '../options/tokens.js';
 
 /** Makes sure that the application has one scheduler: Nest makes a module of its own of every `forRoot()`. */
@@ -15,7 +15,7 @@ export class SingleModule {
   }
 
   /**
-   * Comes before a connection is opened, which nobody would close. @throws RepeatedModuleError that names who imports
+   * Comes before a connection is opened, which nobody would close. @throws UsageError that names who imports
    * it
    */
   async require(): Promise<void> {
@@ -29,7 +29,11 @@ export class SingleModule {
           importers.set(imported, module.name);
       }
     }
-    throw new RepeatedModuleError([...importers.values()]);
+    throw new UsageError(
+      'invalid-module',
+      `DistributedSchedulerModule.forRoot() is imported ${importers.size} times (by ${[...importers.values()].join(' and by ')}). ` +
+        'Import it once, in the root module: its services are global.',
+    );
   }
 
   /** What a module's own `imports` say: Nest links a global module to every other one, whoever asked for it. */

@@ -2,7 +2,7 @@ import { Inject, Injectable, type Type } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { inCleanContext } from '../database/clean-context.js';
 import { monotonicNow } from '../database/clock.js';
-import { InvalidOptionsError } from '../errors/scheduler.error.js';
+import { InvalidOptionsError } from '../errors/errors.js';
 import type { AlertSinkOption } from '../options/alert-options.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { ALERT_SINK, SCHEDULER_OPTIONS } from '../options/tokens.js';

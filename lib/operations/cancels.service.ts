@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { queryOn } from '../database/query.js';
 import { AfterRegistration } from '../database/registration.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
-import { RunRefusedError } from '../errors/operator.errors.js';
+import { refusedByState } from '../errors/errors.js';
 import { PageKeeper } from '../fan-out/page-keeper.service.js';
 import { ScheduleFollower } from '../jobs/schedule-follower.service.js';
 import { given, instant, jobNameOf, type Operator, readOperator } from '../options/operator-options.js';
@@ -21,7 +21,7 @@ export type Cancelled =
 export class CancelStore {
   constructor(private readonly database: SchedulerDatabase) {}
 
-  /** @throws RunRefusedError when there is no such run, or it has ended */
+  /** @throws OperationRefusedError when there is no such run, or it has ended */
   async cancel({ jobName, fireTime }: RunKey, { by, reason }: ReadOperator): Promise<Cancelled> {
     const at = fireTime.toISOString();
     const asked = { verb: 'cancel', jobName, what: `the run of job "${jobName}" of ${at}` };
@@ -32,7 +32,7 @@ export class CancelStore {
       asked,
     );
     if (verdict === 'cancelled' || verdict === 'requested') return verdict;
-    throw new RunRefusedError(
+    throw refusedByState(
       jobName,
       `cancel the run of ${at}`,
       facts ? `it is ${facts.status} already` : 'there is no such run',

@@ -3,9 +3,8 @@ import type { FunctionValue } from '../database/call-function.js';
 import { queryOn } from '../database/query.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
 import { unlessBusy } from '../database/until-it-holds.js';
-import { RenamedJobError } from '../errors/job.errors.js';
-import { OperationBusyError } from '../errors/operator.errors.js';
-import { unknownJob } from '../jobs/stored-job.js';
+import { busy, renamedJob } from '../errors/errors.js';
+import { noSuchJob } from '../jobs/stored-job.js';
 
 /** An operator as `readOperator` reads one. */
 export interface ReadOperator {
@@ -36,7 +35,7 @@ const BETWEEN_LOOKS_MS = 100;
 
 /**
  * Calls the function of an operator's verb.
- * @throws UnknownJobError, RenamedJobError; OperationBusyError when another transaction holds for long what it would
+ * @throws NotFoundError; OperationRefusedError also when another transaction holds for long what it would
  * change
  */
 export async function carryOut<Facts = unknown>(
@@ -50,10 +49,10 @@ export async function carryOut<Facts = unknown>(
     const [answer] = await unlessBusy(verb, held, () => database.call<VerbAnswer<Facts>>(name, values));
     const { verdict, facts } = answer!;
     if (verdict === 'unknown job')
-      throw await unknownJob(queryOn(database.coordination), database.tables.jobSchedule, jobName!);
-    if (verdict === 'renamed') throw new RenamedJobError(jobName!, (facts as { yieldsTo: string }).yieldsTo);
+      throw await noSuchJob(queryOn(database.coordination), database.tables.jobSchedule, jobName!);
+    if (verdict === 'renamed') throw renamedJob(jobName!, (facts as { yieldsTo: string }).yieldsTo);
     if (verdict !== 'busy') return answer!;
     await sleep(BETWEEN_LOOKS_MS);
   }
-  throw new OperationBusyError(verb, held);
+  throw busy(verb, held);
 }

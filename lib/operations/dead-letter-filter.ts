@@ -1,5 +1,5 @@
 import type { RunStatus } from '../options/run.js';
-import { InvalidOptionsError } from '../errors/scheduler.error.js';
+import { InvalidOptionsError } from '../errors/errors.js';
 import { readObject } from '../options/operator-options.js';
 import { expected, flag, integer, oneOf, text, type Rule } from '../options/option-rules.js';
 import type { OptionTable } from '../options/read-options.js';

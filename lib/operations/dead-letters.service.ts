@@ -2,9 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { queryOn } from '../database/query.js';
 import { AfterRegistration } from '../database/registration.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
-import { UnknownRunError } from '../errors/operator.errors.js';
-import { RunStateError } from '../errors/run.errors.js';
-import { InvalidOptionsError } from '../errors/scheduler.error.js';
+import { InvalidOptionsError, refusedByStatus, unknownRun } from '../errors/errors.js';
 import { PageKeeper } from '../fan-out/page-keeper.service.js';
 import { type Operator, readOperator } from '../options/operator-options.js';
 import type { RunKey, RunStatus } from '../options/run.js';
@@ -162,8 +160,8 @@ export class DeadLetters {
     const actor = readOperator(operator, 'SchedulerService.replay');
     const key = keyOf(jobName, fireTime, 'SchedulerService.replay');
     const run = await this.store.replay(key, REPLAYABLE, actor);
-    if (!run) throw new UnknownRunError(jobName, fireTime);
-    if (!run.changed) throw new RunStateError('replay', key, run.status, whyNotReplayed(run));
+    if (!run) throw unknownRun(jobName, fireTime);
+    if (!run.changed) throw refusedByStatus('replay', key, run.status, whyNotReplayed(run));
     this.wake();
   }
 
@@ -182,14 +180,9 @@ export class DeadLetters {
     const actor = withReason(operator, 'SchedulerService.discard');
     const key = keyOf(jobName, fireTime, 'SchedulerService.discard');
     const run = await this.store.discard(key, DISCARDABLE, actor);
-    if (!run) throw new UnknownRunError(jobName, fireTime);
+    if (!run) throw unknownRun(jobName, fireTime);
     if (!run.changed)
-      throw new RunStateError(
-        'discard',
-        key,
-        run.status,
-        'only a run that is dead, failed or orphaned can be discarded',
-      );
+      throw refusedByStatus('discard', key, run.status, 'only a run that is dead, failed or orphaned can be discarded');
   }
 
   /** See `SchedulerService.discardAll`. */

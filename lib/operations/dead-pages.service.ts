@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { type Query, queryOn } from '../database/query.js';
 import { AfterRegistration } from '../database/registration.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
-import { InvalidOptionsError } from '../errors/scheduler.error.js';
+import { InvalidOptionsError } from '../errors/errors.js';
 import type { StoredError } from '../errors/stored-error.js';
 import { PageKeeper } from '../fan-out/page-keeper.service.js';
 import type { PageKey } from '../fan-out/page.js';

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { mostLateMs } from '../jobs/missed.js';
 import { lateness, occurrenceOf, type DeliveredTime } from './delivery.js';
 import type { RunKey } from '../options/run.js';
-import { DeliveryRefusedError } from '../errors/operator.errors.js';
+import { DeliveryRefusedError } from '../errors/errors.js';
 import { monotonicNow } from '../database/clock.js';
 import type { Delivery } from '../runs/claim.js';
 import type { DeliverableJob, DeliveryStore } from './delivery.store.js';
@@ -24,7 +24,7 @@ const LAST_LOOK_MS = 2_000;
 /**
  * Takes a delivered occurrence in: at least once in, once out. Without Nest, so that a command line can.
  * @param flagOff why a flag is off, if the application's own provider says so
- * @throws UnknownJobError, DeliveryRefusedError
+ * @throws NotFoundError, DeliveryRefusedError
  */
 export async function deliver(
   store: DeliveryStore,

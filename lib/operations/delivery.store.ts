@@ -5,7 +5,7 @@ import type { JobRunRepository } from '../runs/job-run.repository.js';
 import type { ClaimVerdict } from '../runs/claim.js';
 import type { Delivery } from '../runs/claim.js';
 import { queryOn, type Query } from '../database/query.js';
-import { unknownJob } from '../jobs/stored-job.js';
+import { noSuchJob } from '../jobs/stored-job.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
 import { wakeUp } from '../database/wake-up.js';
 
@@ -51,7 +51,7 @@ export class DeliveryStore {
 
   /**
    * The job of that name, also of a former one.
-   * @throws UnknownJobError; what `compileSchedule` throws, for what a newer version of this library, or a person,
+   * @throws NotFoundError; what `compileSchedule` throws, for what a newer version of this library, or a person,
    * stored
    */
   async job(name: string): Promise<DeliverableJob> {
@@ -64,7 +64,7 @@ export class DeliveryStore {
        and    job.removed_at is null`,
       [name],
     );
-    if (!row) throw await unknownJob(this.query, jobSchedule, name);
+    if (!row) throw await noSuchJob(this.query, jobSchedule, name);
     const {
       overlap,
       maxParallel,

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { KnownJobs } from '../jobs/known-jobs.js';
-import { UnknownJobError } from '../errors/job.errors.js';
+import { unknownJobHere } from '../errors/errors.js';
 import { readOperationOptions } from '../options/operator-options.js';
 import { integer, type Reading } from '../options/option-rules.js';
 import type { OptionTable } from '../options/read-options.js';
@@ -32,7 +32,7 @@ export class FireTimes {
   /** See `SchedulerService.nextFireTimes`. */
   next(jobName: string, options?: NextFireTimesOptions): Date[] {
     const job = this.jobs.get(jobName)?.definition;
-    if (!job) throw new UnknownJobError(jobName, this.jobs.names());
+    if (!job) throw unknownJobHere(jobName, this.jobs.names());
     const read = readOperationOptions(options, OPTIONS, `nextFireTimes of job "${jobName}"`);
     const { count = FIRE_TIMES_BY_DEFAULT, from = new Date(this.time.now()) } = read;
     return job.schedule.between(from.getTime(), Infinity, count).map((fireTime) => new Date(fireTime));

@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { AfterRegistration } from '../database/registration.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
 import type { Tables } from '../database/tables.js';
-import { InvalidOptionsError } from '../errors/scheduler.error.js';
+import { InvalidOptionsError } from '../errors/errors.js';
 import { storableJson, type StoredError } from '../errors/stored-error.js';
 import { instant, knownAs, type Operator, readObject, readOperator, storable } from '../options/operator-options.js';
 import { anything, expected, integer, type Rule, text } from '../options/option-rules.js';

@@ -3,7 +3,7 @@ import type { PartitionStore } from '../database/partition.store.js';
 import { queryOn } from '../database/query.js';
 import { AfterRegistration } from '../database/registration.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
-import { RunRefusedError } from '../errors/operator.errors.js';
+import { refusedByState } from '../errors/errors.js';
 import { KnownJobs } from '../jobs/known-jobs.js';
 import { jobNameOf, type Operator, readOperationOptions, readOperator, storable } from '../options/operator-options.js';
 import { oneOf } from '../options/option-rules.js';
@@ -61,7 +61,7 @@ export class ManualRunStore {
 
   /**
    * @returns its fire time
-   * @throws UnknownJobError, RenamedJobError; RunRefusedError when the job is held back, or a run is in the way
+   * @throws NotFoundError; OperationRefusedError also when the job is held back, or a run is in the way
    */
   async add(run: ManualRun, { by, reason }: ReadOperator): Promise<Date> {
     const { jobName, overlap, data, flagOff } = run;
@@ -79,7 +79,7 @@ export class ManualRunStore {
       () => this.now(),
       () => carryOut<Facts>(this.database, 'run_now_1', values, { verb: 'run', jobName }),
     );
-    if (verdict !== 'added') throw new RunRefusedError(jobName, 'run now', WHY[verdict]!(facts, run));
+    if (verdict !== 'added') throw refusedByState(jobName, 'run now', WHY[verdict]!(facts, run));
     return new Date(facts.fireTime);
   }
 

@@ -5,11 +5,10 @@ import { type Query, queryOn } from '../database/query.js';
 import { AfterRegistration } from '../database/registration.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
 import { STALE, unlessBusy, untilItHolds } from '../database/until-it-holds.js';
-import { RenamedJobError, UnknownJobError } from '../errors/job.errors.js';
-import { InvalidOptionsError } from '../errors/scheduler.error.js';
+import { InvalidOptionsError, OperationRefusedError, renamedJob } from '../errors/errors.js';
 import { planReplacements, rowsOf } from '../jobs/replaced-schedules.js';
 import { ScheduleFollower } from '../jobs/schedule-follower.service.js';
-import { type JobAsRead, readJob, type StoredJob, unknownJob } from '../jobs/stored-job.js';
+import { type JobAsRead, readJob, type StoredJob, noSuchJob } from '../jobs/stored-job.js';
 import { jobNameOf, type Operator, readOperationOptions, readOperator } from '../options/operator-options.js';
 import { expected, type Rule } from '../options/option-rules.js';
 import type { OptionTable } from '../options/read-options.js';
@@ -36,7 +35,11 @@ export class OverrideStore {
   override(jobName: string, change: (stored: StoredJob) => Schedule, { by, reason }: ReadOperator): Promise<void> {
     return untilItHolds(`Job "${jobName}"`, async () => {
       const { stored, seen, now } = await this.read(jobName);
-      if (stored.runTime) throw new UnknownJobError(jobName, 'made at run time');
+      if (stored.runTime)
+        throw new OperationRefusedError(
+          'job-kind',
+          `Job "${jobName}" was made at run time: change it with JobRegistry.update.`,
+        );
       const { expression, timeZone } = change(stored);
       const edited = stored.cron !== expression || stored.timeZone !== timeZone;
       const plans = await planReplacements(this.query, this.database, edited ? [stored] : [], now);
@@ -73,12 +76,12 @@ export class OverrideStore {
     });
   }
 
-  /** @throws UnknownJobError, RenamedJobError */
+  /** @throws NotFoundError, OperationRefusedError */
   private async read(jobName: string): Promise<JobAsRead> {
     const { tables } = this.database;
     const read = await readJob(this.query, tables, jobName);
-    if (!read || read.stored.removed) throw await unknownJob(this.query, tables.jobSchedule, jobName);
-    if (read.stored.yieldsTo !== null) throw new RenamedJobError(jobName, read.stored.yieldsTo);
+    if (!read || read.stored.removed) throw await noSuchJob(this.query, tables.jobSchedule, jobName);
+    if (read.stored.yieldsTo !== null) throw renamedJob(jobName, read.stored.yieldsTo);
     return read;
   }
 }

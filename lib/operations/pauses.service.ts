@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { AfterRegistration } from '../database/registration.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
-import { InvalidOptionsError } from '../errors/scheduler.error.js';
+import { InvalidOptionsError } from '../errors/errors.js';
 import { instant, jobNameOf, type Operator, readOperationOptions, readOperator } from '../options/operator-options.js';
 import type { OptionTable } from '../options/read-options.js';
 import { ReaperService } from '../runs/reaper.service.js';

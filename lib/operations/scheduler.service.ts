@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { InvalidOptionsError } from '../errors/scheduler.error.js';
+import { InvalidOptionsError } from '../errors/errors.js';
 import type { BackfillOptions, CancelOptions } from '../catch-up/backfill-options.js';
 import { integer } from '../options/option-rules.js';
 import { AfterRegistration } from '../database/registration.js';
@@ -96,7 +96,7 @@ export class SchedulerService {
 
   /**
    * The fire times of a job that come next. Looks at nothing but the schedule: a job that is paused has them, too.
-   * @throws UnknownJobError, InvalidOptionsError
+   * @throws NotFoundError, InvalidOptionsError
    */
   nextFireTimes(jobName: string, options?: NextFireTimesOptions): Date[] {
     return this.fireTimes.next(jobName, options);
@@ -104,7 +104,7 @@ export class SchedulerService {
 
   /**
    * Nothing of the job starts from now on, on any replica.
-   * @throws InvalidOptionsError, UnknownJobError, RenamedJobError
+   * @throws InvalidOptionsError, NotFoundError, OperationRefusedError
    */
   pause(jobName: string, operator: Operator, options?: PauseOptions): Promise<Pause> {
     return this.pauses.pause(jobName, operator, options);
@@ -133,9 +133,9 @@ export class SchedulerService {
    * The schedule holds from now on, on every replica as soon as it looks: it is woken up, or does within one
    * `pollInterval`.
    * What the job leaves out (`exclude`, `startAt`, `endAt`) stays.
-   * @throws InvalidOptionsError, InvalidCronExpressionError, InvalidTimeZoneError, InvalidCalendarError,
-   * RenamedJobError;
-   * UnknownJobError also for a job made at run time, which is changed with `JobRegistry.update`
+   * @throws InvalidOptionsError, InvalidScheduleError,
+   * OperationRefusedError;
+   * NotFoundError also for a job made at run time, which is changed with `JobRegistry.update`
    */
   override(jobName: string, schedule: ScheduleOverride, operator: Operator): Promise<void> {
     return this.overrides.override(jobName, schedule, operator);
@@ -145,7 +145,7 @@ export class SchedulerService {
    * The schedule that the code declares holds again, as soon as an instance that declares it looks: it is woken up, or
    * does within one `pollInterval`.
    * @returns false when there was no override
-   * @throws UnknownJobError, RenamedJobError
+   * @throws NotFoundError, OperationRefusedError
    */
   clearOverride(jobName: string, operator: Operator): Promise<boolean> {
     return this.overrides.clearOverride(jobName, operator);
@@ -155,14 +155,14 @@ export class SchedulerService {
    * The next occurrences do not run: each has its row from now on, `skipped by …`. Asked again before they have passed,
    * it names the same ones.
    * @returns their fire times: fewer when the schedule ends
-   * @throws InvalidOptionsError, UnknownJobError, RenamedJobError
+   * @throws InvalidOptionsError, NotFoundError, OperationRefusedError
    */
   skipNext(jobName: string, operator: Operator, options?: SkipOptions): Promise<Date[]> {
     return this.skips.skipNext(jobName, operator, options);
   }
 
   /**
-   * An occurrence that was to be skipped runs after all. @throws InvalidOptionsError; RunRefusedError when it was not,
+   * An occurrence that was to be skipped runs after all. @throws InvalidOptionsError; OperationRefusedError when it was not,
    * or its time has come
    */
   unskip(jobName: string, fireTime: Date, operator: Operator): Promise<void> {
@@ -186,7 +186,7 @@ export class SchedulerService {
    * Adds a run with an identity of its own, whose `trigger` is `manual`: it is none of the schedule's occurrences and
    * takes the place of none. Whichever replica has room starts it, this one at once.
    * @returns its key: the fire time is when it was asked for
-   * @throws InvalidOptionsError, UnknownJobError, RenamedJobError; RunRefusedError when the job is held back, or a run
+   * @throws InvalidOptionsError, NotFoundError; OperationRefusedError also when the job is held back, or a run
    * is in the way
    */
   runNow(jobName: string, operator: Operator, options?: RunNowOptions): Promise<RunKey> {
@@ -198,7 +198,7 @@ export class SchedulerService {
    * once. Its decision is that of the ticker: what is paused, turned off, in the way of another run or too late gets a
    * row that says so. Also for a job with `trigger: 'schedule'`: whoever is first, the ticker or the delivery, decides.
    * @returns what there is of it now; `duplicate` when it was decided before
-   * @throws InvalidOptionsError, UnknownJobError; DeliveryRefusedError when the schedule has no such time, or it is
+   * @throws InvalidOptionsError, NotFoundError; DeliveryRefusedError when the schedule has no such time, or it is
    * still to come
    */
   deliver(jobName: string, options?: DeliverOptions): Promise<Delivered> {
@@ -209,7 +209,7 @@ export class SchedulerService {
    * A run that waits is cancelled at once; the handler of one that runs is told to stop, wherever it runs, with a
    * `CancelledError` as its signal's reason. It keeps its lease until it has ended. Of one that was fanned out, pages
    * that wait are cancelled, and the handlers of the others are told; it is cancelled when the last of those has ended.
-   * @throws InvalidOptionsError; RunRefusedError when there is no such run, or it has ended
+   * @throws InvalidOptionsError; OperationRefusedError when there is no such run, or it has ended
    */
   cancel(jobName: string, fireTime: Date, operator: Operator): Promise<Cancelled> {
     return this.cancels.cancel(jobName, fireTime, operator);
@@ -220,8 +220,8 @@ export class SchedulerService {
    * done. It waits like any waiting run: for its turn, and for the end of a pause. A done, skipped or cancelled run may
    * be replayed as well. One that died of its pages begins again with those that are not done; its handler is not
    * called.
-   * @throws UnknownRunError when there is none
-   * @throws RunStateError when it is running or queued, when its row stands for a gap of several occurrences, or when
+   * @throws NotFoundError when there is none
+   * @throws OperationRefusedError when it is running or queued, when its row stands for a gap of several occurrences, or when
    * its job was removed
    */
   replay(jobName: string, fireTime: Date, operator: Operator): Promise<void> {
@@ -239,7 +239,7 @@ export class SchedulerService {
   /**
    * Ends a dead run, or one that waits for its next attempt: it is cancelled, with the operator's reason, and needs
    * nobody.
-   * @throws UnknownRunError when there is none, RunStateError when it is in another state
+   * @throws NotFoundError when there is none, OperationRefusedError when it is in another state
    */
   discard(jobName: string, fireTime: Date, operator: Operator): Promise<void> {
     return this.deadLetters.discard(jobName, fireTime, operator);
@@ -304,7 +304,7 @@ export class SchedulerService {
    * is what is under way; what was skipped or cancelled never ran. Any replica that knows the job takes part. A live
    * occurrence is never given up for it: see `overlap`.
    * @returns what is going to happen; with `dryRun`, what would
-   * @throws InvalidOptionsError, UnknownJobError, RenamedJobError, InvalidBackfillError with every problem; nothing was
+   * @throws InvalidOptionsError, NotFoundError, OperationRefusedError, InvalidOptionsError with every problem; nothing was
    * written then
    */
   async backfill(jobName: string, from: Date, to: Date, options: BackfillOptions = {}): Promise<BackfillPlan> {
@@ -326,7 +326,7 @@ export class SchedulerService {
    * Ends a backfill: nothing more of it is started. Its runs that wait become `cancelled`; an occurrence that had a row
    * before, and was not started again, is what it was. Runs under way go on to their end, retries included.
    * @returns the backfill as it is now; one that was over already is not changed
-   * @throws UnknownBackfillError
+   * @throws NotFoundError
    */
   cancelBackfill(id: string, options: CancelOptions = {}): Promise<BackfillProgress> {
     return this.backfillsOf.cancel(id, options);

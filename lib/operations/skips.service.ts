@@ -4,7 +4,7 @@ import type { PartitionStore } from '../database/partition.store.js';
 import { queryOn } from '../database/query.js';
 import { AfterRegistration } from '../database/registration.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
-import { OperationBusyError, RunRefusedError } from '../errors/operator.errors.js';
+import { busy, refusedByState } from '../errors/errors.js';
 import { STORED_JOB_COLUMNS, storedJob, type StoredJob, type StoredJobRow } from '../jobs/stored-job.js';
 import {
   given,
@@ -47,11 +47,11 @@ export class SkipStore {
       );
       if (verdict === 'skipped') return fireTimes;
     }
-    throw new OperationBusyError('skip occurrences of', `job "${jobName}"`);
+    throw busy('skip occurrences of', `job "${jobName}"`);
   }
 
   /**
-   * The occurrence runs after all. @throws RunRefusedError when it was not skipped by an operator, or its time has come
+   * The occurrence runs after all. @throws OperationRefusedError when it was not skipped by an operator, or its time has come
    */
   async unskip(jobName: string, fireTime: Date, { by, reason }: ReadOperator): Promise<void> {
     const at = fireTime.toISOString();
@@ -60,7 +60,7 @@ export class SkipStore {
       jobName,
     });
     if (verdict === 'unskipped') return;
-    throw new RunRefusedError(
+    throw refusedByState(
       jobName,
       `undo the skip of ${at}`,
       'no operator skipped it, or its time has come; look at it with explain',

@@ -1,6 +1,6 @@
 import type { Provider } from '@nestjs/common';
 import { SCHEDULER_OPTIONS_INPUT } from './tokens.js';
-import { InvalidOptionsError } from '../errors/scheduler.error.js';
+import { InvalidOptionsError } from '../errors/errors.js';
 import type { DistributedSchedulerAsyncOptions, DistributedSchedulerOptionsFactory } from './scheduler-options.js';
 
 /** @throws InvalidOptionsError unless there is exactly one way to the options */

@@ -1,4 +1,4 @@
-import { InvalidOptionsError } from '../errors/scheduler.error.js';
+import { InvalidOptionsError } from '../errors/errors.js';
 import { expected, type Rule, text } from './option-rules.js';
 import { type OptionTable, readOptions, type ReadOptions, type Values } from './read-options.js';
 import { problemsOfData } from './run-time-job.js';

@@ -1,4 +1,4 @@
-import { unknownOption } from '../errors/unknown-option.js';
+import { unknownOption } from '../errors/errors.js';
 import type { Rule } from './option-rules.js';
 
 /** One line of a table of options: how it is read, and what it is when it is left out. */

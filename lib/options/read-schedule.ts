@@ -1,6 +1,6 @@
 import { calendarText, readCalendar, type CalendarRules } from '../cron/calendar.js';
 import { compileSchedule, type Schedule } from '../cron/schedule.js';
-import { SchedulerError } from '../errors/scheduler.error.js';
+import { SchedulerError } from '../errors/errors.js';
 import { expected } from './option-rules.js';
 
 /** The compiled schedule, or everything that is wrong with its expression, its zone and its calendar. */

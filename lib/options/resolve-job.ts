@@ -1,7 +1,7 @@
 import type { CalendarRules } from '../cron/calendar.js';
 import type { ImplicitOption, JobDefinition } from './job-definition.js';
 import { SharedValues } from '../cron/shared-values.js';
-import { InvalidOptionsError } from '../errors/scheduler.error.js';
+import { InvalidOptionsError } from '../errors/errors.js';
 import { JOB_OPTIONS, type JobValues, type ResolvedJobDefaults } from './defaults.js';
 import type { DistributedCronOptions } from './job-options.js';
 import { problemsBetween, problemsOfFallback, problemsOfFlagOff, resolvePolicies } from './job-policies.js';

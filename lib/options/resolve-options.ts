@@ -1,4 +1,4 @@
-import { InvalidOptionsError } from '../errors/scheduler.error.js';
+import { InvalidOptionsError } from '../errors/errors.js';
 import { resolveAlerts, type ResolvedAlertOptions } from './alert-options.js';
 import { JOB_DEFAULT_OPTIONS, MODULE_OPTIONS, type ResolvedJobDefaults } from './defaults.js';
 import type { FeatureFlags } from './feature-flags.js';

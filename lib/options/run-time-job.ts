@@ -1,7 +1,6 @@
 import type { JobDefinition } from './job-definition.js';
 import { hasWhatJsonbRefuses } from '../errors/stored-error.js';
-import { unknownOption } from '../errors/unknown-option.js';
-import { InvalidOptionsError } from '../errors/scheduler.error.js';
+import { InvalidOptionsError, unknownOption } from '../errors/errors.js';
 import { JOB_OPTIONS, type ResolvedJobDefaults } from './defaults.js';
 import type { DistributedCronOptions } from './job-options.js';
 import { expected } from './option-rules.js';

@@ -1,9 +1,9 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
+import { InvalidOptionsError } from '../errors/errors.js';
+import { EffectNotDone, mixedReceipt } from '../errors/run.errors.js';
 import { databaseTrouble } from '../errors/database-trouble.js';
-import { EffectNotDone, MixedReceiptError } from '../errors/receipt.errors.js';
-import { InvalidOptionsError } from '../errors/scheduler.error.js';
 import { describeError, plainError, storableJson, type StoredError } from '../errors/stored-error.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
 import { againOnConflict, retry } from '../database/retry.js';
@@ -95,7 +95,7 @@ export class ExternalEffects {
         if (answer.parked) this.tellInDoubt(run, key, answer.attempt, answer.error);
         return { applied: false, inDoubt: true, result: undefined };
       case 'mixed':
-        throw new MixedReceiptError(key.entity, key.effect, 'once');
+        throw mixedReceipt(key.entity, key.effect, 'once');
       case 'refused':
         throw this.places.refused(run, key);
       case 'opened':

@@ -4,8 +4,9 @@ import { chunksOf, inParallel, type Items } from '../database/collections.js';
 import { againOnConflict } from '../database/retry.js';
 import { isRefusedClose } from '../database/sql-state.js';
 import { inMergedTransaction } from '../database/transactions.js';
+import { EffectsFailedError, type FailedEffect } from '../errors/run.errors.js';
+import { invalidPlace } from './receipt-places.js';
 import { databaseTrouble, isOutOfReach } from '../errors/database-trouble.js';
-import { EffectsFailedError, type FailedEffect, ReceiptTransactionError } from '../errors/receipt.errors.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
 import { DEFAULT_EFFECT, IdempotencyKeys } from '../runs/idempotency-key.js';
 import type { InFlightRun } from '../runs/in-flight-runs.js';
@@ -102,7 +103,7 @@ export class ReceiptBatches {
   private async place(verb: string, where: unknown, effect: string): Promise<OwnPlace> {
     const place = await this.places.find(where, receiptKey('every entity', effect), verb);
     if (place.kind === 'own') return place;
-    throw new ReceiptTransactionError(`must be a DataSource for ${verb}: each batch is a transaction of its own`);
+    throw invalidPlace(`must be a DataSource for ${verb}: each batch is a transaction of its own`);
   }
 
   private async *withoutReceipt<Item>(

@@ -1,7 +1,7 @@
 import type { DataSource, EntityManager } from 'typeorm';
 import type { Items } from '../database/collections.js';
-import { type FailedEffect, InvalidEntityError } from '../errors/receipt.errors.js';
-import { InvalidOptionsError } from '../errors/scheduler.error.js';
+import { InvalidOptionsError, UsageError } from '../errors/errors.js';
+import type { FailedEffect } from '../errors/run.errors.js';
 import { readObject } from '../options/operator-options.js';
 import { anything, expected, functionOf, integer, oneOf, type Rule } from '../options/option-rules.js';
 import { type OptionTable, readOptions, type Values } from '../options/read-options.js';
@@ -15,7 +15,7 @@ export type EntityName = string | number | bigint;
 /** What an index row holds of each, in bytes. */
 const MOST_BYTES = { entity: 1_000, effect: 500 };
 
-/** @throws InvalidEntityError when one of them cannot be stored */
+/** @throws UsageError when one of them cannot be stored */
 export function receiptKey(entity: unknown, effect: string = DEFAULT_EFFECT): ReceiptKey {
   return { entity: nameOf('entity', entity), effect: nameOf('effect', effect) };
 }
@@ -30,8 +30,18 @@ function nameOf(what: 'entity' | 'effect', given: unknown): string {
     Buffer.byteLength(named) <= MOST_BYTES[what] &&
     !named.includes('\u0000') &&
     named.isWellFormed();
-  if (!usable) throw new InvalidEntityError(what, given, MOST_BYTES[what]);
+  if (!usable)
+    throw new UsageError(
+      'invalid-entity',
+      `ReceiptService.once: the ${what} must be a number or a well-formed text of 1 to ${MOST_BYTES[what]} bytes without NUL, got ${shown(given)}.`,
+    );
   return named;
+}
+
+function shown(given: unknown): string {
+  if (typeof given !== 'string') return typeof given === 'object' && given !== null ? 'an object' : String(given);
+  const short = given.length > 40 ? `${given.slice(0, 40)}…` : given;
+  return `${JSON.stringify(short)} (${Buffer.byteLength(given)} bytes)`;
 }
 
 /** A text; what it may hold is for the receipt's key to judge. */

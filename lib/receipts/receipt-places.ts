@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import type { DataSource, EntityManager } from 'typeorm';
-import { NestedReceiptError, ReceiptTransactionError } from '../errors/receipt.errors.js';
-import type { LeaseLostError } from '../errors/run.errors.js';
+import { UsageError } from '../errors/errors.js';
+import { LeaseLostError, nestedTransaction } from '../errors/run.errors.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
 import type { ReceiptKey } from '../options/run.js';
 import { Slots } from '../database/collections.js';
@@ -69,13 +69,13 @@ export class ReceiptPlaces {
   /**
    * @param key of the receipt that is to be written there
    * @param call who asks, for the error's sentence
-   * @throws NestedReceiptError, ReceiptTransactionError
+   * @throws UsageError
    */
   async find(given: unknown, key: ReceiptKey, call = `once("${key.entity}")`): Promise<ReceiptPlace> {
     const around = this.context.transaction;
     const manager = given === undefined || isDataSource(given) ? undefined : joinable(given);
     if (around && (around.connection !== manager?.queryRunner || within(around, key)))
-      throw new NestedReceiptError(around.name, `ReceiptService.${call}`);
+      throw nestedTransaction(around.name, `ReceiptService.${call}`);
     if (manager) {
       if (!around) await this.requireSame(dataSourceOf(manager), manager);
       return { kind: 'joined', manager };
@@ -84,7 +84,7 @@ export class ReceiptPlaces {
     if (given === undefined) return { kind: 'own', dataSource: own, slots: this.database.slots };
     const dataSource = given as DataSource;
     if (!dataSource.isInitialized)
-      throw new ReceiptTransactionError('is a data source that is not initialized: await its initialize() before');
+      throw invalidPlace('is a data source that is not initialized: await its initialize() before');
     await this.requireSame(dataSource, dataSource);
     return { kind: 'own', dataSource, slots: dataSource === own ? this.database.slots : NO_SLOTS };
   }
@@ -115,11 +115,16 @@ export class ReceiptPlaces {
   private async requireSame(dataSource: DataSource, target: ReceiptIn): Promise<void> {
     if (this.tried.has(dataSource) || dataSource === (await this.database.receipts())) return;
     if (dataSource.options.type !== 'postgres')
-      throw new ReceiptTransactionError(`is of type "${dataSource.options.type}", not "postgres"`);
+      throw invalidPlace(`is of type "${dataSource.options.type}", not "postgres"`);
     const problem = await problemWithDatabase(this.database, target);
-    if (problem !== null) throw new ReceiptTransactionError(problem);
+    if (problem !== null) throw invalidPlace(problem);
     this.tried.add(dataSource);
   }
+}
+
+/** What `in` names can't hold a receipt. */
+export function invalidPlace(problem: string): UsageError {
+  return new UsageError('receipt-place', `The option "in" of a receipt ${problem}.`);
 }
 
 function within(frame: OpenTransaction | undefined, { entity, effect }: ReceiptKey): boolean {
@@ -136,9 +141,9 @@ function isDataSource(given: unknown): given is DataSource {
 function joinable(given: unknown): JoinedManager {
   const manager = given as Partial<EntityManager> | null;
   if (typeof manager?.transaction !== 'function')
-    throw new ReceiptTransactionError('must be a DataSource or an EntityManager of TypeORM');
+    throw invalidPlace('must be a DataSource or an EntityManager of TypeORM');
   if (!manager.queryRunner?.isTransactionActive) {
-    throw new ReceiptTransactionError(
+    throw invalidPlace(
       'is an EntityManager without a transaction under way. Give the one that dataSource.transaction() hands to its function, or the DataSource for a transaction of the receipt’s own',
     );
   }

@@ -8,8 +8,8 @@ import {
   type JoinedReceipt,
   type Statement,
 } from '../database/transactions.js';
-import { UnknownRunError } from '../errors/operator.errors.js';
-import { MixedReceiptError } from '../errors/receipt.errors.js';
+import { unknownRun } from '../errors/errors.js';
+import { mixedReceipt } from '../errors/run.errors.js';
 import { storableJson } from '../errors/stored-error.js';
 import type { ReceiptKey, RunKey } from '../options/run.js';
 import { INSTANCE_ID } from '../options/tokens.js';
@@ -104,7 +104,7 @@ export class ReceiptWriter {
         return receiptAnswer(row as ReceiptRow);
       },
       closing: (result) => this.receipts.keep(run, key, result),
-      refused: () => new UnknownRunError(jobName, fireTime),
+      refused: () => unknownRun(jobName, fireTime),
     };
   }
 
@@ -164,7 +164,7 @@ export class ReceiptWriter {
 
   private thereOf<Result>(script: ReceiptScript, answer: ReceiptAnswer): OnceOutcome<Result> | null {
     if (answer.kind === 'refused') throw script.refused();
-    if (answer.kind === 'external') throw new MixedReceiptError(script.key.entity, script.key.effect, 'onceExternal');
+    if (answer.kind === 'external') throw mixedReceipt(script.key.entity, script.key.effect, 'onceExternal');
     return answer.kind === 'there' ? { applied: false, result: answer.result as Result | undefined } : null;
   }
 

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { Items } from '../database/collections.js';
-import { NestedReceiptError } from '../errors/receipt.errors.js';
+import { nestedTransaction } from '../errors/run.errors.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
 import { given, instant, knownAs } from '../options/operator-options.js';
 import type { RunKey } from '../options/run.js';
@@ -64,10 +64,10 @@ export class ReceiptService {
    * did was taken back. In a transaction of yours, nothing is tried again, and every error comes as it is.
    *
    * @param entity what the effect is for: a customer, an invoice
-   * @throws OutsideRunError outside a handler, AfterRunError after its end
-   * @throws InvalidEntityError when the entity has no name that can be stored
-   * @throws ReceiptTransactionError when `in` is no place for a receipt
-   * @throws NestedReceiptError inside another's effect, unless it joins that one's transaction
+   * @throws UsageError outside a handler and after its end
+   * @throws UsageError when the entity has no name that can be stored
+   * @throws UsageError when `in` is no place for a receipt
+   * @throws UsageError inside another's effect, unless it joins that one's transaction
    * @throws LeaseLostError when the run is no longer this process'; nothing was written
    */
   once<Result>(entity: EntityName, effect: Effect<Result>, options: OnceOptions = {}): Promise<OnceOutcome<Result>> {
@@ -87,9 +87,9 @@ export class ReceiptService {
    * then the next attempt makes the call.
    *
    * @param call gets the key for the receiver (Stripe's `Idempotency-Key`, a mail's `Message-ID`) and the run's signal
-   * @throws OutsideRunError outside a handler, AfterRunError after its end, NestedReceiptError inside the effect of
+   * @throws UsageError outside a handler, after its end, and inside the effect of
    * `once`
-   * @throws InvalidOptionsError, InvalidEntityError; MixedReceiptError when `once` has a receipt of the same entity and
+   * @throws InvalidOptionsError; UsageError also when `once` has a receipt of the same entity and
    * effect
    * @throws LeaseLostError when the run is no longer this process'; the answer of a call under way is kept all the same
    */
@@ -110,7 +110,7 @@ export class ReceiptService {
    * becomes of the run, so nothing but the receipt keeps it from happening after the run was cancelled or has ended.
    *
    * @param run job name and exact fire time, as `CronRun` has them
-   * @throws UnknownRunError when there is no such occurrence; and as `once` does
+   * @throws NotFoundError when there is no such occurrence; and as `once` does
    */
   async onceForOccurrence<Result>(
     run: RunKey,
@@ -130,7 +130,7 @@ export class ReceiptService {
    * so that their number takes no memory. An entity that is given twice comes twice. Throws the signal's reason between
    * two thousands once the run is told to stop.
    *
-   * @throws OutsideRunError, AfterRunError, InvalidEntityError
+   * @throws UsageError
    */
   pending<Item>(
     items: Items<Item>,
@@ -145,8 +145,7 @@ export class ReceiptService {
    * What effects return is not kept. Stops between batches when the run is told to.
    *
    * @throws EffectsFailedError at the end when some failed, so that the next attempt does those
-   * @throws InvalidOptionsError, OutsideRunError, AfterRunError, InvalidEntityError, ReceiptTransactionError,
-   * NestedReceiptError, LeaseLostError
+   * @throws InvalidOptionsError, UsageError, LeaseLostError
    */
   onceEach<Item>(
     items: Items<Item>,
@@ -205,7 +204,7 @@ export class ReceiptService {
     const { effect, inDoubt: policy, notDone } = readExternalOptions(options);
     const key = receiptKey(entity, effect);
     const outer = this.context.transaction;
-    if (outer) throw new NestedReceiptError(outer.name, `ReceiptService.onceExternal("${key.entity}")`);
+    if (outer) throw nestedTransaction(outer.name, `ReceiptService.onceExternal("${key.entity}")`);
     return run.whileOurs(this.external.once(run, key, { call, policy, notDone }));
   }
 

@@ -1,4 +1,5 @@
-import { InvalidCheckpointError, type LeaseLostError } from '../errors/run.errors.js';
+import { UsageError } from '../errors/errors.js';
+import { LeaseLostError } from '../errors/run.errors.js';
 import type { RunCheckpoint } from './cron-run.js';
 import type { InFlightRun } from './in-flight-runs.js';
 import type { JobRunRepository } from './job-run.repository.js';
@@ -13,23 +14,27 @@ const DEEPEST = 200;
 /**
  * A checkpoint as it is stored. What would come back as something else is refused: all but the properties of objects
  * that are undefined, which are left out, and what has a `toJSON`, as dates have: those come back as text.
- * @throws InvalidCheckpointError that says where
+ * @throws UsageError that says where
  */
 export function checkpointJson(value: unknown): string {
   check(value, 'value', []);
   const json = JSON.stringify(value);
   const bytes = Buffer.byteLength(json);
   if (bytes > MOST_CHECKPOINT_BYTES) {
-    throw new InvalidCheckpointError(
+    throw invalidCheckpoint(
       `it has ${bytes} bytes of JSON, and at most ${MOST_CHECKPOINT_BYTES} are kept. Save where to resume, such as a page or the last id, and not the work itself`,
     );
   }
   return json;
 }
 
+function invalidCheckpoint(problem: string): UsageError {
+  return new UsageError('invalid-checkpoint', `The checkpoint can’t be kept: ${problem}.`);
+}
+
 function check(value: unknown, path: string, above: readonly object[]): void {
   const refuse = (what: string): never => {
-    throw new InvalidCheckpointError(`${shortened(path)} is ${what}`);
+    throw invalidCheckpoint(`${shortened(path)} is ${what}`);
   };
   switch (typeof value) {
     case 'boolean':

@@ -1,5 +1,5 @@
 import type { DataSource, EntityManager } from 'typeorm';
-import { OutsideRunError } from '../errors/job.errors.js';
+import { outsideRun } from '../errors/run.errors.js';
 import type { JobDefinition } from '../options/job-definition.js';
 import type { RunTrigger } from '../options/run.js';
 import { DEFAULT_EFFECT, idempotencyKey } from './idempotency-key.js';
@@ -12,17 +12,17 @@ export interface RunCheckpoint {
   /**
    * What was saved last, in this attempt or an earlier one; undefined when nothing was. It is a copy: changing it
    * changes nothing. A `Date` that was saved comes back as text.
-   * @throws AfterRunError, LeaseLostError
+   * @throws UsageError, LeaseLostError
    */
   get<Saved = unknown>(): Promise<Saved | undefined>;
   /**
    * Keeps the value as it is at the call. Of several calls that are not awaited the last one wins. At most 1 MiB of
    * JSON.
-   * @throws InvalidCheckpointError when the value is no JSON, or too large
-   * @throws AfterRunError, LeaseLostError; nothing was saved
+   * @throws UsageError when the value is no JSON, or too large
+   * @throws UsageError, LeaseLostError; nothing was saved
    */
   save(value: unknown): Promise<void>;
-  /** Forgets what was saved. @throws AfterRunError, LeaseLostError */
+  /** Forgets what was saved. @throws UsageError, LeaseLostError */
   clear(): Promise<void>;
 }
 
@@ -120,10 +120,10 @@ export class CronRun {
    * @param reason kept in the run's row
    * @returns false when the run is no longer this process' to hand over: its lease is lost, or it was cancelled or
    * timed out
-   * @throws RunStateError while the signal is not aborted, AfterRunError when the handler has ended
+   * @throws OperationRefusedError while the signal is not aborted, UsageError when the handler has ended
    */
   release(reason?: string): Promise<boolean> {
-    if (!this.#facts.release) throw new OutsideRunError('CronRun.release');
+    if (!this.#facts.release) throw outsideRun('CronRun.release');
     return this.#facts.release(reason);
   }
 
@@ -158,10 +158,10 @@ export class CronRun {
    * @returns what the work returned
    * @throws what the work threw; nothing was written
    * @throws LeaseLostError when the run is no longer this process'; nothing was written
-   * @throws AfterRunError, InvalidCheckpointError, InvalidOptionsError
-   * @throws NestedReceiptError inside a receipt's effect or another transaction of the run
-   * @throws OpenWorkError when the run would be completed while other work of it is not awaited
-   * @throws OtherDatabaseError when `in` is on another database than the scheduler
+   * @throws UsageError, InvalidOptionsError
+   * @throws UsageError inside a receipt's effect or another transaction of the run
+   * @throws UsageError when the run would be completed while other work of it is not awaited
+   * @throws UsageError when `in` is on another database than the scheduler
    */
   transaction<Result>(work: TransactionWork<Result>, options?: RunTransactionOptions<Result>): Promise<Result> {
     return this.steps('CronRun.transaction').transaction(work, options);
@@ -170,14 +170,14 @@ export class CronRun {
   /**
    * Completes the run now, before its handler returns: what comes after it fails nothing, and a signal that was aborted
    * does not make the run one that was stopped. Tried again while the database is out of reach and the lease holds.
-   * @throws LeaseLostError, AfterRunError, OpenWorkError
+   * @throws LeaseLostError, UsageError
    */
   complete(): Promise<void> {
     return this.steps('CronRun.complete').complete();
   }
 
   private steps(what: string): RunSteps {
-    if (!this.#facts.steps) throw new OutsideRunError(what);
+    if (!this.#facts.steps) throw outsideRun(what);
     return this.#facts.steps;
   }
 }

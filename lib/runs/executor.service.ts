@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { DatabaseTime, monotonicNow } from '../database/clock.js';
-import { CancelledError, TimeoutError } from '../errors/run.errors.js';
+import { CancelledError } from '../errors/run.errors.js';
+import { TimeoutError } from './outcome.js';
 import { describeError } from '../errors/stored-error.js';
 import { KnownJobs } from '../jobs/known-jobs.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';

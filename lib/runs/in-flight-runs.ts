@@ -1,11 +1,9 @@
 import { Injectable } from '@nestjs/common';
 import type { JobDefinition } from '../options/job-definition.js';
 import { runId, type OwnedRun } from '../options/run.js';
-import { CancelledError } from '../errors/run.errors.js';
+import { CancelledError, type LeaseLoss, LeaseLostError, ShutdownError } from '../errors/run.errors.js';
+import { TimeoutError } from './outcome.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
-import { LeaseLostError, type LeaseLoss } from '../errors/run.errors.js';
-import { ShutdownError } from '../errors/run.errors.js';
-import { TimeoutError } from '../errors/run.errors.js';
 import { monotonicNow } from '../database/clock.js';
 import { LivenessProof } from './liveness-proof.js';
 

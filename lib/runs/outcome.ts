@@ -1,7 +1,52 @@
-import { GiveUp, RetryLater } from '../errors/run.errors.js';
+import { InvalidOptionsError, occurrence, type Occurrence, SchedulerError } from '../errors/errors.js';
+import { GiveUp } from '../errors/run.errors.js';
 import { describeError, plainError, plainText, type StoredError } from '../errors/stored-error.js';
-import { parseDuration } from '../options/duration.js';
+import { type Duration, formatDuration, parseDuration } from '../options/duration.js';
 import type { Backoff, JobPolicies, RetryableFunction } from '../options/job-definition.js';
+
+/**
+ * Thrown by a handler: the attempt has failed, and the next one is to be made then, whatever the job's `backoff` says.
+ * It counts as an attempt; after the last one the run is dead all the same.
+ */
+export class RetryLater extends SchedulerError {
+  /**
+   * @param at an instant, or how long from now; what has passed already is at once, and what is more than ten years
+   * away is in ten years
+   * @throws InvalidOptionsError when it is neither
+   */
+  constructor(
+    readonly at: Date | Duration,
+    message?: string,
+    options?: ErrorOptions,
+  ) {
+    const readable = at instanceof Date ? !Number.isNaN(at.getTime()) : parseDuration(at) !== null;
+    if (!readable)
+      throw new InvalidOptionsError([`RetryLater: expected a Date or a duration such as "5m", got ${String(at)}.`]);
+    super(
+      'retry-later',
+      message ?? `to be tried again ${at instanceof Date ? `at ${at.toISOString()}` : `in ${String(at)}`}`,
+      options,
+    );
+  }
+}
+
+/**
+ * The handler has taken as long as its job allows: its signal is aborted, and the attempt fails with this when it ends.
+ */
+export class TimeoutError extends SchedulerError {
+  constructor(
+    run: Occurrence & { readonly attempt: number },
+    /** The option whose time is over. */
+    readonly limit: 'timeout' | 'maxRunTime',
+    /** How long that is, in milliseconds. */
+    readonly limitMs: number,
+  ) {
+    super(
+      'timeout',
+      `${occurrence(run)} (attempt ${run.attempt}) has run for its ${limit} of ${formatDuration(limitMs)}.`,
+    );
+  }
+}
 
 /** What an attempt failed with, and what it asks for. */
 export interface Failure {

@@ -1,9 +1,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { Injectable } from '@nestjs/common';
-import { InvalidOptionsError } from '../errors/scheduler.error.js';
+import { InvalidOptionsError } from '../errors/errors.js';
+import { afterRun, outsideRun } from '../errors/run.errors.js';
 import { CronRun } from './cron-run.js';
-import { AfterRunError } from '../errors/run.errors.js';
-import { OutsideRunError } from '../errors/job.errors.js';
 import { inCleanContext } from '../database/clean-context.js';
 import type { ReceiptKey } from '../options/run.js';
 import type { InFlightRun } from './in-flight-runs.js';
@@ -50,17 +49,17 @@ export class RunContext {
 
   /**
    * @param what who asks, for the error's sentence
-   * @throws OutsideRunError, AfterRunError
+   * @throws UsageError outside a run or after it
    */
   require(what: string): InFlightRun {
     const run = this.storage.getStore();
-    if (!run) throw new OutsideRunError(what);
+    if (!run) throw outsideRun(what);
     return requireNotEnded(what, run);
   }
 
   /**
    * The run that work belongs to: the one it was given, for code that lost its context, or the one it is called in.
-   * @throws OutsideRunError, AfterRunError; InvalidOptionsError for what is no CronRun
+   * @throws UsageError outside a run or after it; InvalidOptionsError for what is no CronRun
    */
   runFor(what: string, given: unknown): InFlightRun {
     if (given === undefined) return this.require(what);
@@ -70,20 +69,20 @@ export class RunContext {
       ]);
     }
     const run = this.given.get(given);
-    if (!run || run.ended) throw new AfterRunError(what, given);
+    if (!run || run.ended) throw afterRun(what, given);
     return run;
   }
 }
 
-/** @throws AfterRunError, LeaseLostError */
+/** @throws UsageError, LeaseLostError */
 export function requireUnderWay(what: string, run: InFlightRun): void {
   requireNotEnded(what, run);
   if (run.leaseLost) throw run.leaseLost;
 }
 
 function requireNotEnded(what: string, run: InFlightRun): InFlightRun {
-  if (run.ended) throw new AfterRunError(what, run.owned);
-  if (run.settled && run.handedOver) throw new AfterRunError(what, run.owned, 'release');
-  if (run.settled || run.completing) throw new AfterRunError(what, run.owned, 'completion');
+  if (run.ended) throw afterRun(what, run.owned);
+  if (run.settled && run.handedOver) throw afterRun(what, run.owned, 'release');
+  if (run.settled || run.completing) throw afterRun(what, run.owned, 'completion');
   return run;
 }

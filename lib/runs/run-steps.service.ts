@@ -4,16 +4,8 @@ import { monotonicNow } from '../database/clock.js';
 import { SchedulerDatabase } from '../database/scheduler-database.js';
 import { isMissingTable, isRefusedClose } from '../database/sql-state.js';
 import { inMergedTransaction } from '../database/transactions.js';
-import { NestedReceiptError } from '../errors/receipt.errors.js';
-import {
-  AfterRunError,
-  type LeaseLostError,
-  OpenWorkError,
-  OtherDatabaseError,
-  RunStateError,
-  ShutdownError,
-} from '../errors/run.errors.js';
-import { InvalidOptionsError } from '../errors/scheduler.error.js';
+import { InvalidOptionsError, occurrence, refusedByStatus, UsageError } from '../errors/errors.js';
+import { afterRun, LeaseLostError, nestedTransaction, ShutdownError } from '../errors/run.errors.js';
 import { readObject } from '../options/operator-options.js';
 import { anything, expected, flag, type Rule } from '../options/option-rules.js';
 import type { OptionTable } from '../options/read-options.js';
@@ -61,7 +53,7 @@ export class RunStepsService {
     requireUnderWay(TRANSACTION, run);
     const plan = readTransactionOptions(options, TRANSACTION);
     const outer = this.context.transaction;
-    if (outer) throw new NestedReceiptError(outer.name, TRANSACTION);
+    if (outer) throw nestedTransaction(outer.name, TRANSACTION);
     const inside: TransactionWork<Result> = (manager) =>
       this.context.inTransaction({ name: 'run.transaction', connection: manager.queryRunner, key: null }, () =>
         work(manager),
@@ -105,13 +97,18 @@ export class RunStepsService {
 
   /** @param own how many pieces of the run's open work are the completion itself */
   private async beginCompletion(what: string, run: InFlightRun, own: number): Promise<void> {
-    if (run.openWork > own) throw new OpenWorkError(what, run.owned);
+    if (run.openWork > own)
+      throw new UsageError(
+        'open-work',
+        `${what} would complete ${occurrence(run.owned)} while a receipt, a checkpoint or a transaction of it ` +
+          'is not finished. Await all of them first; what is to commit with the completion goes through the manager of run.transaction.',
+      );
     run.completing = true;
     // An earlier attempt may have published some, too.
     const hasPages = run.publishes || (run.owned.attempt > 1 && (await this.store.hasPages(run.owned)));
     if (!hasPages) return;
     run.completing = false;
-    throw new RunStateError(
+    throw refusedByStatus(
       'complete',
       run.owned,
       'running',
@@ -124,13 +121,13 @@ export class RunStepsService {
    * when the application stops: an attempt that is handed over does not count, so a handler that always did it would run
    * for ever.
    * @returns false when the run is no longer ours to hand over: its lease is lost, or it was cancelled or timed out
-   * @throws RunStateError while nothing asks the handler to stop, AfterRunError when it has ended
+   * @throws OperationRefusedError while nothing asks the handler to stop, UsageError when it has ended
    */
   private async release(run: InFlightRun, reason?: string): Promise<boolean> {
     if (run.handedOver) return run.handedOver;
-    if (run.ended) throw new AfterRunError('CronRun.release', run.owned);
+    if (run.ended) throw afterRun('CronRun.release', run.owned);
     if (!run.signal.aborted) {
-      throw new RunStateError(
+      throw refusedByStatus(
         'release',
         run.owned,
         'running',
@@ -223,15 +220,20 @@ export class RunTransaction<Result> {
       : this.refused();
   }
 
-  private elsewhere(cause?: unknown): OtherDatabaseError {
-    return new OtherDatabaseError(TRANSACTION, this.schema, { cause });
+  private elsewhere(cause?: unknown): UsageError {
+    return new UsageError(
+      'other-database',
+      `${TRANSACTION}: the given data source is not on the scheduler’s database: the run is not in "${this.schema}".job_runs as it sees it. ` +
+        'What commits together must be in one database.',
+      { cause },
+    );
   }
 }
 
 /** The options of `run.transaction`, as they were read. */
 export interface ReadTransaction {
   readonly complete: boolean;
-  /** The checkpoint's JSON, of what the work returned; null for none. @throws InvalidCheckpointError */
+  /** The checkpoint's JSON, of what the work returned; null for none. @throws UsageError */
   readonly checkpoint: ((result: unknown) => string) | null;
   /** Null for the data source that holds receipts. */
   readonly in: DataSource | null;
@@ -253,7 +255,7 @@ const OPTIONS = {
 /**
  * A checkpoint that is undefined is refused where it is named: whoever names one counts on it.
  * @param what for people
- * @throws InvalidOptionsError with every problem, InvalidCheckpointError
+ * @throws InvalidOptionsError with every problem, UsageError
  */
 export function readTransactionOptions(given: unknown, what: string): ReadTransaction {
   const { values, problems } = readObject(given, OPTIONS);

@@ -1,6 +1,6 @@
 import type { DeliveredTime } from '../operations/delivery.js';
 import { readInstant, timeOfKubernetesJob } from '../cron/planned-time.js';
-import { InvalidOptionsError } from '../errors/scheduler.error.js';
+import { InvalidOptionsError } from '../errors/errors.js';
 import { storable } from '../options/operator-options.js';
 import { duration, expected, text, type Rule } from '../options/option-rules.js';
 import { readOptions, type OptionTable } from '../options/read-options.js';

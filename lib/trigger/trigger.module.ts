@@ -26,9 +26,7 @@ import {
   VERSION_NEUTRAL,
 } from '@nestjs/common';
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
-import { UnknownJobError } from '../errors/job.errors.js';
-import { DeliveryRefusedError } from '../errors/operator.errors.js';
-import { InvalidOptionsError } from '../errors/scheduler.error.js';
+import { DeliveryRefusedError, InvalidOptionsError, NotFoundError } from '../errors/errors.js';
 import { OwnLogger } from '../observe/own-logger.js';
 import { type Delivered, hasEnded } from '../operations/delivered.js';
 import { Deliveries } from '../operations/deliveries.service.js';
@@ -130,7 +128,7 @@ export function statusOf(delivered: Delivered, waited: boolean): 200 | 202 | 424
 /** What a caller is told: what he can mend in words, of everything else only that he may try again. */
 export function refusalOf(error: unknown): HttpException {
   if (error instanceof InvalidOptionsError) return new BadRequestException([...error.problems]);
-  if (error instanceof UnknownJobError) return new NotFoundException(error.message);
+  if (error instanceof NotFoundError) return new NotFoundException(error.message);
   if (error instanceof DeliveryRefusedError) {
     return error.problem === 'too early'
       ? new ConflictException(error.message)

@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import { DatabaseConnectionError } from 'nestjs-distributed-cron';
 import { startEmbeddedServer } from 'nestjs-distributed-cron/testing';
 import { DataSource, QueryFailedError } from 'typeorm';
 import { databaseOptions } from '../src/database.js';
@@ -30,7 +29,7 @@ export async function openDatabase(
     applicationName: 'invoice-demo',
   });
   await dataSource.initialize().catch((error: unknown) => {
-    throw given ? new DatabaseConnectionError('DATABASE_URL', error) : error;
+    throw given ? unreachable(error) : error;
   });
   cleanup.add(() => dataSource.destroy());
   signal.throwIfAborted();
@@ -55,6 +54,14 @@ function requireAddress(given: string): void {
   if (URL.canParse(given) && /^postgres(ql)?:$/.test(new URL(given).protocol)) return;
   throw new Problem(
     'DATABASE_URL is not the address of a PostgreSQL server. It looks like postgres://user:password@host:5432/database; unset it to use an embedded server.',
+  );
+}
+
+/** Node reports several refused addresses as one error without a message of its own. */
+function unreachable(error: unknown): Problem {
+  const { message } = (error instanceof AggregateError ? error.errors[0] : error) as Error;
+  return new Problem(
+    `Cannot connect to PostgreSQL (address from DATABASE_URL): ${message}. Check that the server runs and that the address, user and password are right.`,
   );
 }
 

@@ -8,9 +8,7 @@ import { lateness, occurrenceOf, type DeliveredTime } from '../../lib/operations
 import type { MissedPolicy } from '../../lib/options/job-definition.js';
 import type { RunStatus } from '../../lib/options/run.js';
 import { compileSchedule } from '../../lib/cron/schedule.js';
-import { DeliveryRefusedError } from '../../lib/errors/operator.errors.js';
-import { InvalidOptionsError } from '../../lib/errors/scheduler.error.js';
-import { UnknownJobError } from '../../lib/errors/job.errors.js';
+import { DeliveryRefusedError, InvalidOptionsError, unknownJob } from '../../lib/errors/errors.js';
 import { delivered } from '../../lib/operations/delivered.js';
 import { refusalOf, statusOf } from '../../lib/trigger/trigger.module.js';
 import { readTriggerRequest } from '../../lib/trigger/trigger-request.js';
@@ -71,7 +69,7 @@ describe('docs/external-trigger.md: what a delivery becomes', () => {
       'waited: dead or cancelled': [answer('dead', { waited: true }), EXIT.notDone],
       'wrong input': [refusalOf(new InvalidOptionsError(['no'])).getStatus(), EXIT.usage],
       'no token, or a wrong one': [new UnauthorizedException().getStatus(), EXIT.refused],
-      'no such job': [refusalOf(new UnknownJobError('export', 'missing')).getStatus(), EXIT.refused],
+      'no such job': [refusalOf(unknownJob('export', null)).getStatus(), EXIT.refused],
       'too early': [refused('too early'), EXIT.refused],
       'another refusal': [refused('off the grid'), EXIT.refused],
       'the database or the endpoint failed: deliver it again': [

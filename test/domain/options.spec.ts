@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { DataSource } from 'typeorm';
-import { InvalidOptionsError } from '../../lib/errors/scheduler.error.js';
+import { InvalidOptionsError } from '../../lib/errors/errors.js';
 import { resolveJob } from '../../lib/options/resolve-job.js';
 import { resolveSchedulerOptions } from '../../lib/options/resolve-options.js';
 

@@ -3,9 +3,9 @@ import { readFailure, type Wish } from '../../lib/runs/outcome.js';
 import type { Backoff, RetryableFunction } from '../../lib/options/job-definition.js';
 import { decideOutcome, type HandlerEnd, type Outcome } from '../../lib/runs/outcome.js';
 import { decideRetry } from '../../lib/runs/outcome.js';
+import { InvalidOptionsError } from '../../lib/errors/errors.js';
+import { RetryLater } from '../../lib/runs/outcome.js';
 import { GiveUp } from '../../lib/errors/run.errors.js';
-import { InvalidOptionsError } from '../../lib/errors/scheduler.error.js';
-import { RetryLater } from '../../lib/errors/run.errors.js';
 
 const RETRY = { kind: 'retry' } as const;
 const FIXED: Backoff = { kind: 'fixed', delayMs: 500 };

@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import type { JobDefinition } from '../../lib/options/job-definition.js';
 import type { Outcome } from '../../lib/runs/outcome.js';
+import { TimeoutError } from '../../lib/runs/outcome.js';
+import { RetryLater } from '../../lib/runs/outcome.js';
 import { GiveUp } from '../../lib/errors/run.errors.js';
-import { RetryLater } from '../../lib/errors/run.errors.js';
-import { TimeoutError } from '../../lib/errors/run.errors.js';
 import type { SchedulerFact } from '../../lib/observe/scheduler-event.js';
 import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
 import { InFlightRuns, type InFlightRun } from '../../lib/runs/in-flight-runs.js';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
+import { TimeoutError } from '../../lib/runs/outcome.js';
 import { LeaseLostError } from '../../lib/errors/run.errors.js';
-import { TimeoutError } from '../../lib/errors/run.errors.js';
 import type { SchedulerFact } from '../../lib/observe/scheduler-event.js';
 import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
 import { GRACE_MS } from '../../lib/runs/fast-failover.js';

@@ -6,7 +6,7 @@ import {
   InvalidOptionsError,
   SchedulerEvents,
   type Alert,
-  type AlertOptions,
+  type DistributedSchedulerOptions,
   type AlertSink,
 } from '../../lib/index.js';
 import { OverdueService } from '../../lib/maintenance/overdue.service.js';
@@ -55,7 +55,7 @@ class Pager implements AlertSink {
   }
 }
 
-const start = (alerts?: AlertOptions, metadata = {}, options = {}) =>
+const start = (alerts?: NonNullable<DistributedSchedulerOptions['alerts']>, metadata = {}, options = {}) =>
   startApp(
     database,
     { providers: [Failing], ...metadata },
@@ -90,7 +90,7 @@ describe('an alert goes to', () => {
     await pager.of('run.dead');
   });
 
-  it.each<[string, AlertOptions | undefined, symbol | string]>([
+  it.each<[string, NonNullable<DistributedSchedulerOptions['alerts']> | undefined, symbol | string]>([
     ['a provider that the options name', { sink: 'PAGER' }, 'PAGER'],
     ['whoever provides ALERT_SINK', undefined, ALERT_SINK],
   ])('%s, in whatever module', async (_what, options, token) => {
@@ -101,7 +101,7 @@ describe('an alert goes to', () => {
     await pager.of('run.dead');
   });
 
-  it.each<[string, AlertOptions, RegExp]>([
+  it.each<[string, NonNullable<DistributedSchedulerOptions['alerts']>, RegExp]>([
     ['that nobody provides', { sink: 'PAGER' }, /alerts\.sink: no module provides PAGER/],
     ['that is none', { sink: Failing as never }, /alerts\.sink: expected something with a method alert/],
   ])('no sink %s: an error at the start', async (_what, options, message) => {

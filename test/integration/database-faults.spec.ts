@@ -1,14 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
 import pg from 'pg';
-import {
-  DatabaseConnectionError,
-  DistributedCron,
-  SchedulerEvents,
-  UnusableDatabaseError,
-  type EventOf,
-  type SchedulerEvent,
-} from '../../lib/index.js';
+import { DistributedCron, SchedulerEvents, type EventOf, type SchedulerEvent } from '../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { RestartableServer } from '../support/restartable-server.js';
 import { closeApps, nextEvent, nextRun, startApp } from './support/apps.js';
@@ -51,7 +44,7 @@ describe('a start with a database that cannot be used says what to do', () => {
   it('a wrong password', async () => {
     const { url } = await aDatabase();
     const starting = start(named(url, { password: 'not-the-right-one' }), { waitForDatabase: '1h' });
-    await expect(starting).rejects.toThrow(DatabaseConnectionError);
+    await expect(starting).rejects.toThrow(expect.objectContaining({ code: 'database-unreachable' }));
     await expect(starting).rejects.toThrow(
       /password authentication failed .*The server refused user and password: set those that it knows\./,
     );
@@ -78,7 +71,7 @@ describe('a start with a database that cannot be used says what to do', () => {
       `alter database ${new URL(database.url).pathname.slice(1)} set default_transaction_read_only = on`,
     );
     const starting = start(database.url);
-    await expect(starting).rejects.toThrow(UnusableDatabaseError);
+    await expect(starting).rejects.toThrow(expect.objectContaining({ code: 'database-unusable' }));
     await expect(starting).rejects.toThrow(/read-only transaction\. This server takes no writes: it is a standby/);
   });
 

@@ -45,11 +45,11 @@ describe('B33 a process ends by itself, with nothing left open, when its applica
   it.each([
     ['closed', { closed: true }],
     ['idle', { closed: true }],
-    ['bad job', { failed: 'InvalidJobsError' }],
-    ['missing tables', { failed: 'MissingTablesError' }],
-    ['unreachable', { failed: 'DatabaseConnectionError' }],
-    ['no password', { failed: 'DatabaseConnectionError' }],
-    ['second scheduler', { failed: 'RepeatedModuleError' }],
+    ['bad job', { failed: 'invalid-options' }],
+    ['missing tables', { failed: 'missing-tables' }],
+    ['unreachable', { failed: 'database-unreachable' }],
+    ['no password', { failed: 'database-unreachable' }],
+    ['second scheduler', { failed: 'invalid-module' }],
     ['failing provider', { message: 'factory failed' }],
     ['failing onModuleInit', { message: 'onModuleInit failed' }],
     ['failing onApplicationBootstrap', { message: 'onApplicationBootstrap failed' }],
@@ -66,7 +66,7 @@ describe('B33 a process ends by itself, with nothing left open, when its applica
 
   it.each([
     ['closed', { closed: true }],
-    ['bad job', { failed: 'InvalidJobsError' }],
+    ['bad job', { failed: 'invalid-options' }],
     ['failing onApplicationBootstrap', { message: 'onApplicationBootstrap failed' }],
   ])(
     'is, on an embedded server: %s',

@@ -7,15 +7,13 @@ import {
   DistributedCron,
   DistributedCronPage,
   FanOutService,
-  InvalidPagesError,
   LeaseLostError,
-  NestedReceiptError,
-  OutsideRunError,
   PAGE_QUEUE,
   ReceiptService,
   SchedulerService,
   type Page,
   type PageQueue,
+  type SchedulerError,
 } from '../../lib/index.js';
 import { CutOffCalls } from '../../lib/maintenance/cut-off-calls.service.js';
 import { PageKeepingStore } from '../../lib/fan-out/page-keeper.service.js';
@@ -423,7 +421,7 @@ describe('in a page', () => {
       problems.push(
         await (async () => attempt())().then(
           () => 'nothing',
-          (error: Error) => error.constructor,
+          (error: SchedulerError) => error.code,
         ),
       );
     work = async ({ run, receipts, fanOut }) => {
@@ -452,14 +450,14 @@ describe('in a page', () => {
     await runNow();
     await ended;
     expect(problems).toEqual([
-      InvalidPagesError,
-      OutsideRunError,
-      OutsideRunError,
-      OutsideRunError,
-      OutsideRunError,
-      NestedReceiptError,
-      NestedReceiptError,
-      NestedReceiptError,
+      'invalid-pages',
+      'outside-run',
+      'outside-run',
+      'outside-run',
+      'outside-run',
+      'nested-transaction',
+      'nested-transaction',
+      'nested-transaction',
     ]);
     expect(await states()).toMatchObject([
       { entity: 'inner', state: 'done' },

@@ -107,7 +107,7 @@ describe('B64 under Node’s permission model', () => {
 
   it('a process that may have none is told so at its start, and nothing of the database', async () => {
     const { failed, message } = await run(given);
-    expect(failed).toBe('HeartbeatThreadError');
+    expect(failed).toBe('heartbeat-thread');
     expect(message).toMatch(/permission model.*--allow-worker/);
     expect(message).not.toMatch(/PostgreSQL|database|password/);
   });
@@ -171,7 +171,7 @@ describe('B48 an application that was bundled into one file', () => {
     '%s: is told at its start that the package must stay outside, or where the thread’s file is',
     async (format) => {
       const { failed, message } = await run([], { script: await bundle(format, `inlined-${format}`) });
-      expect(failed).toBe('HeartbeatThreadError');
+      expect(failed).toBe('heartbeat-thread');
       expect(message).toMatch(/bundle.*esbuild.*webpack.*ncc.*heartbeatThread/s);
       expect(message).not.toMatch(/PostgreSQL|password/);
     },
@@ -201,7 +201,7 @@ describe('B48 an application that was bundled into one file', () => {
   it('is told of a file that was named and is not there', async () => {
     const missing = join(folder, 'nowhere.js');
     const { failed, message } = await run([], { env: { HEARTBEAT_THREAD: missing } });
-    expect(failed).toBe('HeartbeatThreadError');
+    expect(failed).toBe('heartbeat-thread');
     expect(message).toContain(missing);
   });
 
@@ -209,7 +209,7 @@ describe('B48 an application that was bundled into one file', () => {
     const broken = join(folder, 'broken.mjs');
     writeFileSync(broken, `throw Object.assign(new Error('no such luck'), { code: 'ECONNREFUSED' });`);
     const { failed, message } = await run([], { env: { HEARTBEAT_THREAD: broken } });
-    expect(failed).toBe('HeartbeatThreadError');
+    expect(failed).toBe('heartbeat-thread');
     expect(message).toContain('no such luck');
     expect(message).not.toMatch(/database cannot be reached|user and password/);
   });

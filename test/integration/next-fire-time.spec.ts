@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { DistributedCron, InvalidJobsError, SchedulerService, nextFireTimes } from '../../lib/index.js';
+import { DistributedCron, InvalidOptionsError, SchedulerService, nextFireTimes } from '../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { closeApps, startApp } from './support/apps.js';
 
@@ -72,7 +72,7 @@ describe('B39 the next fire time that people are shown', () => {
     const refused = await startApp(database, { providers: [Never] }, { enabled: false }).catch(
       (error: unknown) => error,
     );
-    expect(refused).toBeInstanceOf(InvalidJobsError);
-    expect((refused as InvalidJobsError).problems).toEqual([expect.stringContaining('0 0 30 2 *')]);
+    expect(refused).toBeInstanceOf(InvalidOptionsError);
+    expect((refused as InvalidOptionsError).problems).toEqual([expect.stringContaining('0 0 30 2 *')]);
   });
 });

@@ -2,10 +2,8 @@ import { DataSource, type EntityManager } from 'typeorm';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import {
   EffectsFailedError,
-  InvalidEntityError,
   InvalidOptionsError,
   LeaseLostError,
-  ReceiptTransactionError,
   SchedulerEvents,
   type EventOf,
 } from '../../lib/index.js';
@@ -237,8 +235,10 @@ describe('ReceiptService.onceEach', () => {
       await expect(given([1], { batch: 0, concurency: 2 })).rejects.toThrow(
         /batch.*at least 1[^]*did you mean "onceEach: concurrency"/,
       );
-      await expect(given([{ id: 1 }])).rejects.toThrow(InvalidEntityError);
-      await expect(receipts.once(1, (manager) => given([1], { in: manager }))).rejects.toThrow(ReceiptTransactionError);
+      await expect(given([{ id: 1 }])).rejects.toThrow(expect.objectContaining({ code: 'invalid-entity' }));
+      await expect(receipts.once(1, (manager) => given([1], { in: manager }))).rejects.toThrow(
+        expect.objectContaining({ code: 'receipt-place' }),
+      );
       expect(await written()).toEqual([]);
     });
   });

@@ -5,9 +5,7 @@ import {
   DistributedCron,
   DistributedCronHandler,
   InvalidOptionsError,
-  JobExistsError,
   JobRegistry,
-  UnknownJobError,
   type CronRun,
 } from '../../lib/index.js';
 import { eventually } from '../cluster/harness/eventually.js';
@@ -285,12 +283,14 @@ describe('making one', () => {
 
   it('refuses a name that is taken, and leaves what the code declares to the code', async () => {
     await registry.add({ name: 'acme', cron: '0 4 * * *', handler: 'report' });
-    await expect(registry.add({ name: 'acme', cron: '0 5 * * *', handler: 'report' })).rejects.toThrow(JobExistsError);
+    await expect(registry.add({ name: 'acme', cron: '0 5 * * *', handler: 'report' })).rejects.toThrow(
+      expect.objectContaining({ code: 'job-exists' }),
+    );
     await expect(registry.add({ name: 'declared', cron: '0 5 * * *', handler: 'report' })).rejects.toThrow(
       'declared by code',
     );
     await expect(registry.update('declared', { cron: '0 5 * * *' })).rejects.toThrow('change its decorator');
-    await expect(registry.remove('declared')).rejects.toThrow(UnknownJobError);
+    await expect(registry.remove('declared')).rejects.toThrow(expect.objectContaining({ code: 'unknown-job' }));
     await expect(registry.remove('nobody')).rejects.toThrow('There is no job "nobody".');
     await expect(registry.update('acme', { cron: 'never' })).rejects.toThrow('JobRegistry.update: job "acme": ');
     expect(await database.query('select cron from job_schedule order by name')).toEqual([

@@ -1,7 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
-import { RunStateError } from '../../lib/errors/run.errors.js';
-import { UnknownRunError } from '../../lib/errors/operator.errors.js';
 import { DeadLetters } from '../../lib/operations/dead-letters.service.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 
@@ -144,14 +142,16 @@ describe('a replay', () => {
     const fireTime = await given(5, status, facts);
     const before = await row(fireTime);
     const refused = letters.replay('export', fireTime, ANNA);
-    await expect(refused).rejects.toThrow(RunStateError);
+    await expect(refused).rejects.toThrow(expect.objectContaining({ code: 'run-status' }));
     await expect(refused).rejects.toThrow(problem);
     expect(await row(fireTime)).toEqual(before);
     expect(await actions()).toEqual([]);
   });
 
   it('of what is not there is refused', async () => {
-    await expect(letters.replay('export', secondsAgo(9), ANNA)).rejects.toThrow(UnknownRunError);
+    await expect(letters.replay('export', secondsAgo(9), ANNA)).rejects.toThrow(
+      expect.objectContaining({ code: 'unknown-run' }),
+    );
     await expect(letters.replay('export', new Date(NaN), ANNA)).rejects.toThrow('fireTime: expected a Date');
     await expect(letters.replay('export', secondsAgo(9), {} as never)).rejects.toThrow('by:');
   });
@@ -186,7 +186,9 @@ describe('a discarded run', () => {
   it('needs a reason, and a run that waits', async () => {
     const fireTime = await given(5, 'done');
     await expect(letters.discard('export', fireTime, { by: 'anna' })).rejects.toThrow('reason: say why');
-    await expect(letters.discard('export', fireTime, ANNA)).rejects.toThrow(RunStateError);
+    await expect(letters.discard('export', fireTime, ANNA)).rejects.toThrow(
+      expect.objectContaining({ code: 'run-status' }),
+    );
     expect(await statuses()).toEqual(['done']);
   });
 });

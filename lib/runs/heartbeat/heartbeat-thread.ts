@@ -1,5 +1,5 @@
 import { MessageChannel, receiveMessageOnPort, Worker, type MessagePort } from 'node:worker_threads';
-import { HeartbeatThreadError } from '../../errors/database.errors.js';
+import { SetupError } from '../../errors/errors.js';
 import { inCleanContext } from '../../database/clean-context.js';
 import type { ConnectionSettings } from '../../database/client-config.js';
 import type { FromThread, HeartbeatSetup, ToThread } from './heartbeat.messages.js';
@@ -116,10 +116,8 @@ export class HeartbeatThread {
     }
   }
 
-  private explained(thrown: unknown): HeartbeatThreadError {
-    return thrown instanceof HeartbeatThreadError
-      ? thrown
-      : new HeartbeatThreadError(this.file ?? besideThis(), thrown);
+  private explained(thrown: unknown): SetupError {
+    return thrown instanceof SetupError ? thrown : threadError(this.file ?? besideThis(), thrown);
   }
 
   /** A thread that ended by itself is started again: the leases it kept may still hold. */
@@ -150,12 +148,43 @@ async function end({ worker, port, ended }: Running): Promise<void> {
   port.close();
 }
 
-/** @throws HeartbeatThreadError in a bundle of CommonJS, which does not know where it is */
+/** @param file of the thread; null where the bundle does not say where it is itself */
+function threadError(file: URL | null, thrown: unknown): SetupError {
+  // Its words and its place alone: whatever code it has says nothing about the database.
+  const cause = thrown instanceof Error ? Object.assign(new Error(thrown.message), { stack: thrown.stack }) : thrown;
+  return new SetupError(
+    'heartbeat-thread',
+    `The heartbeat’s thread, which renews the leases of running handlers, cannot run: ${advice(file, thrown)}`,
+    { cause },
+  );
+}
+
+function advice(file: URL | null, thrown: unknown): string {
+  const code = (thrown as { code?: unknown } | null)?.code;
+  const { permission, message = String(thrown) } = (thrown ?? {}) as { permission?: unknown; message?: string };
+  if (code === 'ERR_ACCESS_DENIED' && permission === 'WorkerThreads')
+    return `Node.js’ permission model allows this process no threads. Start it with --allow-worker.`;
+  if (code === 'ERR_ACCESS_DENIED')
+    return `Node.js’ permission model forbids it something (${message}). Allow reading its files (--allow-fs-read) and the network.`;
+  if (file === null || code === 'MODULE_NOT_FOUND' || code === 'ERR_MODULE_NOT_FOUND') {
+    const what =
+      file === null ? 'its file is not there' : `its file or a part of it is not there (${file.href}: ${message})`;
+    return (
+      `${what}. If the application is bundled, this package must stay outside the bundle: with esbuild "external: ['nestjs-distributed-cron']" ` +
+      `or "packages: 'external'", with webpack "externals: { 'nestjs-distributed-cron': 'nestjs-distributed-cron' }" or webpack-node-externals, ` +
+      `with ncc "--external nestjs-distributed-cron". Or bundle nestjs-distributed-cron/heartbeat-thread as a file of its own, and name that: ` +
+      `forRoot({ heartbeatThread: '/app/heartbeat-worker.js' }). See docs/bundlers.md.`
+    );
+  }
+  return `${message}. It starts without --require, --import and NODE_OPTIONS of the process; see what else in it stops threads (${file.href}).`;
+}
+
+/** @throws SetupError in a bundle of CommonJS, which does not know where it is */
 function besideThis(): URL {
   try {
     return new URL('./heartbeat-worker.js', import.meta.url);
   } catch (thrown) {
-    throw new HeartbeatThreadError(null, thrown);
+    throw threadError(null, thrown);
   }
 }
 

@@ -1,10 +1,9 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { INSTANCE_ID, SCHEDULER_OPTIONS } from '../../options/tokens.js';
-import { databaseTrouble, type DatabaseTrouble } from '../../errors/database-trouble.js';
+import { databaseTrouble, type DatabaseTrouble, unreachable } from '../../errors/database-trouble.js';
+import { SetupError } from '../../errors/errors.js';
 import { LONGEST_TIMER_MS } from '../../options/duration.js';
 import { describeError, type StoredError } from '../../errors/stored-error.js';
-import { DatabaseConnectionError } from '../../errors/database.errors.js';
-import { HeartbeatThreadError } from '../../errors/database.errors.js';
 import type { LeaseLoss } from '../../errors/run.errors.js';
 import { tellingOf } from '../../observe/duty.js';
 import { SchedulerEvents } from '../../observe/scheduler-events.js';
@@ -80,13 +79,13 @@ export class HeartbeatService {
   }
 
   /**
-   * @throws DatabaseConnectionError when the thread can't connect, though the pools can; it may be started again then
-   * @throws HeartbeatThreadError when there can't be a thread
+   * @throws SetupError when the thread can't connect, though the pools can; it may be started again then
+   * and when there can't be a thread
    */
   async start(): Promise<void> {
     await this.thread.start().catch((error: unknown) => {
-      if (error instanceof HeartbeatThreadError) throw error;
-      throw new DatabaseConnectionError(
+      if (error instanceof SetupError) throw error;
+      throw unreachable(
         'the scheduler’s settings, for the heartbeat’s own connection',
         unusable(error, this.settings.functions),
       );

@@ -7,7 +7,7 @@ import {
   SchedulerEvents,
   type DistributedSchedulerOptions,
   type EventOf,
-  type SchedulerFact,
+  type SchedulerEvent,
 } from '../../../lib/index.js';
 import type { TestDatabase } from '../../support/database.js';
 
@@ -48,7 +48,7 @@ export function jobNames(app: TestingModule): string[] {
 }
 
 /** The next event of a type that the condition holds for. */
-export function nextEvent<Type extends SchedulerFact['type']>(
+export function nextEvent<Type extends SchedulerEvent['type']>(
   app: TestingModule,
   type: Type,
   condition: (event: EventOf<Type>) => boolean = () => true,

@@ -51,7 +51,7 @@ try {
   await app.close();
   say({ closed: true });
 } catch (error) {
-  say({ failed: error.name, message: error.message });
+  say({ failed: error.code ?? error.name, message: error.message });
 }
 
 function decorate(expression, options) {

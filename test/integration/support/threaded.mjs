@@ -35,7 +35,7 @@ async function main() {
     await app.close();
     say({ ended: ended.type, attempt: ended.attempt });
   } catch (error) {
-    say({ failed: error.name, message: error.message });
+    say({ failed: error.code ?? error.name, message: error.message });
   }
 }
 
