@@ -16,6 +16,8 @@ export interface ReplicaPlan {
   readonly strike?: Strike;
   /** Another way to the same database. */
   readonly url?: string;
+  /** Of another build. */
+  readonly program?: string;
 }
 
 export const LEASE_MS = 2_000;
@@ -59,14 +61,14 @@ export class Cluster {
     return Promise.all(names.map((name) => this.fork(name, plan)).map((replica) => replica.ready()));
   }
 
-  fork(name: string, { jobs, scheduler, env, url = this.database.url, ...rest }: ReplicaPlan): Replica {
+  fork(name: string, { jobs, scheduler, env, program, url = this.database.url, ...rest }: ReplicaPlan): Replica {
     const options = {
       ...SCHEDULER,
       schema: this.schema,
       ...scheduler,
       defaults: { ...SCHEDULER.defaults, ...scheduler?.defaults },
     };
-    const replica = Replica.fork({ name, url, jobs, scheduler: options, ...rest }, env);
+    const replica = Replica.fork({ name, url, jobs, scheduler: options, ...rest }, env, program);
     this.replicas.push(replica);
     return replica;
   }

@@ -40,9 +40,10 @@ export class Replica {
   private constructor(
     readonly settings: ReplicaSettings,
     env: Readonly<Record<string, string>>,
+    program: string,
   ) {
     this.reports = new Reports(settings.name);
-    this.process = fork(PROGRAM, [], {
+    this.process = fork(program, [], {
       execArgv: [],
       env: { ...environment(), ...env, REPLICA: JSON.stringify(settings) },
       serialization: 'advanced',
@@ -62,8 +63,8 @@ export class Replica {
   }
 
   /** Starts the process; it may not be ready yet. */
-  static fork(settings: ReplicaSettings, env: Readonly<Record<string, string>> = {}): Replica {
-    return new Replica(settings, env);
+  static fork(settings: ReplicaSettings, env: Readonly<Record<string, string>> = {}, program = PROGRAM): Replica {
+    return new Replica(settings, env, program);
   }
 
   /** Ends all that are left when the tests end before their replicas. */
