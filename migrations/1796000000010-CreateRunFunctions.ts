@@ -7,6 +7,9 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
     // began.
     `alter table @schema.job_runs add column if not exists claim integer`,
 
+    // How long the longest of its runs has taken: a look at what waits would read all of them.
+    `alter table @schema.job_backfills add column if not exists longest_seconds double precision not null default 0`,
+
     // A run whose pages are replayed waits like any other, and goes on with them.
     `create or replace function @schema.job_runs_refuse_move() returns trigger language plpgsql as $$
     begin
@@ -122,9 +125,9 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
                          and    live.next_attempt_at <= clock_timestamp() + estimate.longest))
                from  (select least(coalesce(max(took.seconds), 0), 31536000) * interval '1.2 seconds' + interval '100 milliseconds' as longest
                       -- In seconds: the interval between two instants may be out of its range, which would fail the look for all jobs.
-                      from  (select (extract(epoch from own.finished_at) - extract(epoch from own.started_at))::float8 as seconds
-                             from   @schema.job_runs own
-                             where  own.backfill_id = its_backfill
+                      from  (select backfill.longest_seconds as seconds
+                             from   @schema.job_backfills backfill
+                             where  backfill.id = its_backfill
                              union  all
                              (select (extract(epoch from recent.finished_at) - extract(epoch from recent.started_at))::float8
                               from   @schema.job_runs recent
@@ -417,7 +420,8 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
           where  given.overlap = 'replace'
           and    run.fire_time between first_at and last_at
           and    run.status in ('running', 'queued')
-          -- Written by this transaction; instants would tell that only while the server's clock is not set back.
+          -- Written by this transaction; instants would tell that only while the server's clock is not set back. In a block with an
+          -- exception handler the insert would have an id of its own.
           and    run.xmin = pg_current_xact_id()::xid
           group  by run.job_name
         ),
@@ -446,7 +450,7 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
     `create or replace function @schema.job_run_start_1(candidates jsonb, instance text, its_claim integer)
     returns table (job_name text, fire_time timestamptz, attempt integer, releases integer, trigger text, beside boolean,
                    lease_until timestamptz, pages integer, data jsonb, has_checkpoint boolean, checkpoint jsonb, now timestamptz)
-    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
+    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off as $$
     #variable_conflict use_column
     declare
       locks text[];
@@ -556,22 +560,37 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
         join   given on given.job_name = run.job_name and given.fire_time = run.fire_time
         where  run_is_ours_1(given.attempt, given.claimed_by, run.attempt, run.claimed_by, run.status, run.lease_until)
         for    no key update of run skip locked
+      ),
+      ended as (
+        update job_runs run
+        set    status = case when free.status = 'done' or run.cancel_requested_at is null then free.status else 'cancelled' end,
+               reason = case when free.status = 'done' then run.reason
+                             when run.cancel_requested_at is null then free.reason
+                             else coalesce(run.cancel_reason, free.reason) end,
+               error = case when free.status = 'done' then run.error else free.error end,
+               finished_at = clock_timestamp(),
+               next_attempt_at = case when free.status <> 'done' and run.cancel_requested_at is null
+                                      then clock_timestamp() + free.retry_in_ms * interval '1 millisecond' end,
+               releases = least(run.releases + free.releases, run.attempt)
+        from   free
+        where  run.job_name = free.job_name
+        and    run.fire_time = free.fire_time
+        and    run_is_ours_1(free.attempt, free.claimed_by, run.attempt, run.claimed_by, run.status, run.lease_until)
+        returning free.place, run.status, run.reason, run.backfill_id,
+                  extract(epoch from run.finished_at) - extract(epoch from run.started_at) as seconds
+      ),
+      -- Of those that go beyond what the estimate has to spare. Nobody waits for it: it is told again by the next one.
+      longer as materialized (
+        select backfill.id, took.seconds
+        from  (select backfill_id, max(seconds)::float8 as seconds from ended where backfill_id is not null group by backfill_id) took
+        join   job_backfills backfill on backfill.id = took.backfill_id
+        where  backfill.longest_seconds * 1.1 < took.seconds
+        for    no key update of backfill skip locked
+      ),
+      kept as (
+        update job_backfills backfill set longest_seconds = longer.seconds from longer where backfill.id = longer.id
       )
-      update job_runs run
-      set    status = case when free.status = 'done' or run.cancel_requested_at is null then free.status else 'cancelled' end,
-             reason = case when free.status = 'done' then run.reason
-                           when run.cancel_requested_at is null then free.reason
-                           else coalesce(run.cancel_reason, free.reason) end,
-             error = case when free.status = 'done' then run.error else free.error end,
-             finished_at = clock_timestamp(),
-             next_attempt_at = case when free.status <> 'done' and run.cancel_requested_at is null
-                                    then clock_timestamp() + free.retry_in_ms * interval '1 millisecond' end,
-             releases = least(run.releases + free.releases, run.attempt)
-      from   free
-      where  run.job_name = free.job_name
-      and    run.fire_time = free.fire_time
-      and    run_is_ours_1(free.attempt, free.claimed_by, run.attempt, run.claimed_by, run.status, run.lease_until)
-      returning free.place, run.status, run.reason;
+      select ended.place, ended.status, ended.reason from ended;
 
       if jsonb_path_exists(ends, '$[*] ? (@.status == "queued")') then perform wake_1('runs'); end if;
     end $$`,
@@ -837,7 +856,7 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
     // again, by the same rules.
     `create or replace function @schema.job_run_waiting_1(jobs jsonb, most integer, slot_needed_at timestamptz)
     returns table (job_name text, fire_time timestamptz, attempt integer, trigger text, beside boolean, since timestamptz)
-    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
+    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off as $$
     #variable_conflict use_column
     begin
       return query
@@ -1007,6 +1026,7 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
     `drop function if exists @schema.run_gives_way_1`,
     `drop function if exists @schema.run_goes_alone_1`,
     `drop function if exists @schema.run_precedence_1`,
+    `alter table if exists @schema.job_backfills drop column if exists longest_seconds`,
     `alter table if exists @schema.job_runs drop column if exists claim`,
   ],
 });

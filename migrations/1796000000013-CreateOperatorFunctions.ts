@@ -6,6 +6,14 @@ import { migration, VERB } from './frozen.js';
  */
 export const createOperatorFunctions = migration('CreateOperatorFunctions1796000000013', {
   up: [
+    // An instant as JSON has it; null for what is none.
+    `create or replace function @schema.instant_or_null_1(given text) returns timestamptz language plpgsql stable as $$
+    begin
+      return given::timestamptz;
+    exception when data_exception then
+      return null;
+    end $$`,
+
     // Keeps what an operator did, in the transaction in which it is done.
     `create or replace function @schema.job_action_record_1(
       its_action text, its_job text, its_fire_time timestamptz, its_actor text, its_reason text, its_details jsonb) returns void
@@ -543,5 +551,6 @@ export const createOperatorFunctions = migration('CreateOperatorFunctions1796000
     `drop function if exists @schema.job_operated_1`,
     `drop function if exists @schema.job_is_removed_1`,
     `drop function if exists @schema.job_action_record_1`,
+    `drop function if exists @schema.instant_or_null_1`,
   ],
 });

@@ -7,7 +7,7 @@ export const createBackfillFunctions = migration('CreateBackfillFunctions1796000
     `create or replace function @schema.backfill_create_1(
       its_job text, its_from timestamptz, its_to timestamptz, its_max_concurrent integer, its_beside boolean, its_replay boolean, its_total integer,
       its_actor text, its_reason text, its_details jsonb) returns uuid
-    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
+    ${VERB} as $$
     declare
       its_id uuid;
     begin

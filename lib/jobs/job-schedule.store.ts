@@ -6,7 +6,7 @@ import type { SchedulerDatabase } from '../database/scheduler-database.js';
 import type { JobDefinition } from '../options/job-definition.js';
 import { askedToStop, type AskedToStop, type AskedToStopRow, readAskedToStop } from '../runs/asked-to-stop.js';
 import { declaredNumber, type Presence, presenceValues } from './job-instance.store.js';
-import { STORED_JOB_COLUMNS, storedJob, type StoredJob, type StoredJobRow, storedPolicies } from './stored-job.js';
+import { storedJob, storedJobColumns, type StoredJob, type StoredJobRow, storedPolicies } from './stored-job.js';
 
 /** SQL that tells a server from others, and from itself before it was restarted. */
 const SERVER = 'extract(epoch from pg_postmaster_start_time())::text';
@@ -52,7 +52,7 @@ export class JobScheduleStore {
     const rows = await this.query<Partial<StoredJobRow> & { now: Date; server: string }>(
       `select clock_timestamp() as now, ${SERVER} as server, stored.*
        from  (select) as always
-       left   join (select ${STORED_JOB_COLUMNS}
+       left   join (select ${storedJobColumns(this.database.tables)}
                     from   ${this.database.tables.jobSchedule}
                     where  name = any ($1::text[])
                     or     handler is not null and removed_at is null) stored on true`,
@@ -106,7 +106,7 @@ export class JobScheduleStore {
              ${askedToStop(this.database.tables, '$1', '$5::text[]')},
               changed.*
        from  (select) as always
-       left   join (select ${STORED_JOB_COLUMNS}
+       left   join (select ${storedJobColumns(this.database.tables)}
                     from   ${jobSchedule}
                     where  revision > $3
                     or     name = any ($4::text[])

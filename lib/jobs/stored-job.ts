@@ -49,11 +49,12 @@ export interface StoredHold {
 }
 
 /** The columns that {@link storedJob} reads. */
-export const STORED_JOB_COLUMNS = `name, cron, time_zone, calendar, overridden_at, decided_until, yields_to, removed_at, handler, options, data, revision,
+export const storedJobColumns = (tables: Tables): string =>
+  `name, cron, time_zone, calendar, overridden_at, decided_until, yields_to, removed_at, handler, options, data, revision,
               enabled, disabled_at, paused_until, paused_by, paused_reason,
-              case when paused_until is null or paused_until > clock_timestamp() then paused_at end as pausing_since`;
+              case when ${tables.qualify('job_is_paused_1')}(paused_at, paused_until) then paused_at end as pausing_since`;
 
-/** A row with {@link STORED_JOB_COLUMNS}. */
+/** A row with {@link storedJobColumns}. */
 export interface StoredJobRow {
   name: string;
   cron: string;
@@ -153,9 +154,9 @@ export interface JobAsRead {
 }
 
 /** @returns null where no row has the name */
-export async function readJob(query: Query, { jobSchedule }: Tables, name: string): Promise<JobAsRead | null> {
+export async function readJob(query: Query, tables: Tables, name: string): Promise<JobAsRead | null> {
   const [row] = await query<StoredJobRow & { seen: string; now: Date }>(
-    `select ${STORED_JOB_COLUMNS}, xmin::text as seen, clock_timestamp() as now from ${jobSchedule} where name = $1`,
+    `select ${storedJobColumns(tables)}, xmin::text as seen, clock_timestamp() as now from ${tables.jobSchedule} where name = $1`,
     [name],
   );
   return row ? { stored: storedJob(row), seen: row.seen, now: row.now } : null;

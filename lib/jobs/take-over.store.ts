@@ -6,7 +6,7 @@ import { STALE, untilItHolds } from '../database/until-it-holds.js';
 import type { PartitionStore } from '../database/partition.store.js';
 import { planReplacements, rowsOf } from './replaced-schedules.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
-import { STORED_JOB_COLUMNS, storedJob, type StoredJob, type StoredJobRow } from './stored-job.js';
+import { storedJob, storedJobColumns, type StoredJob, type StoredJobRow } from './stored-job.js';
 
 /** The database holds a lock for each job of a batch, and has some thousands for everybody. */
 const MOST_AT_ONCE = 200;
@@ -111,7 +111,7 @@ export class TakeOverStore {
 
   private async read(names: readonly string[]): Promise<StoredJob[]> {
     const rows = await this.query<StoredJobRow>(
-      `select ${STORED_JOB_COLUMNS} from ${this.database.tables.jobSchedule} where name = any ($1::text[])`,
+      `select ${storedJobColumns(this.database.tables)} from ${this.database.tables.jobSchedule} where name = any ($1::text[])`,
       [[...new Set(names)]],
     );
     return rows.map(storedJob);

@@ -161,12 +161,13 @@ export class ExplainStore {
     { starts, status }: ExplainedRow,
   ): Promise<Pick<ExplanationFacts, 'beside' | 'skippedFor'>> {
     if (starts.length === 0 && status !== 'skipped') return { beside: [], skippedFor: [] };
-    const { jobRuns } = this.database.tables;
+    const { tables } = this.database;
+    const { jobRuns } = tables;
     const rows = await this.query<{ fire_time: Date; skipped: boolean }>(
       `with own as materialized (
          select run.status, time.*
          from   ${jobRuns} run
-         cross  join lateral ${timesOf('run')} time
+         cross  join lateral ${timesOf('run', tables)} time
          where  run.job_name = $1
          and    run.fire_time = $2
        )
@@ -185,7 +186,7 @@ export class ExplainStore {
        where  other.fire_time <> $2
        and    exists (select 1
                       from   own
-                      cross  join lateral ${timesOf('other')} its
+                      cross  join lateral ${timesOf('other', tables)} its
                       where  not (own.status = 'skipped' and other.status = 'skipped')
                       and    its.began < own.ended
                       and    its.ended > own.began)
@@ -265,8 +266,9 @@ function startsOf({
   reason,
   earlierAttempts,
 }: FoundRow): ExplainedStart[] {
-  const earlier = earlierAttempts
-    .filter((each) => each.startedAt !== null)
+  // What somebody has spoilt is left out.
+  const earlier = (Array.isArray(earlierAttempts) ? earlierAttempts : [])
+    .filter((each) => typeof each?.startedAt === 'string' && !Number.isNaN(Date.parse(each.startedAt)))
     .map((each) => ({
       attempt: each.attempt,
       instanceId: each.claimedBy,

@@ -5,7 +5,7 @@ import { queryOn } from '../database/query.js';
 import { AfterRegistration } from '../database/registration.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
 import { busy, refusedByState } from '../errors/errors.js';
-import { STORED_JOB_COLUMNS, storedJob, type StoredJob, type StoredJobRow } from '../jobs/stored-job.js';
+import { storedJob, storedJobColumns, type StoredJob, type StoredJobRow } from '../jobs/stored-job.js';
 import {
   given,
   instant,
@@ -74,7 +74,7 @@ export class SkipStore {
   private async look(jobName: string): Promise<(StoredJobRow & { version: string; now: Date }) | undefined> {
     const { coordination, tables } = this.database;
     const [row] = await queryOn(coordination)<StoredJobRow & { version: string; now: Date }>(
-      `select ${STORED_JOB_COLUMNS}, xmin::text as version, clock_timestamp() as now
+      `select ${storedJobColumns(this.database.tables)}, xmin::text as version, clock_timestamp() as now
        from   ${tables.jobSchedule}
        where  name = $1`,
       [jobName],

@@ -143,10 +143,12 @@ describe('a backfill gives way', () => {
     }
     expect(await look({ nextDueAt: inSeconds(60) })).toHaveLength(1);
     await stores.test.query(
-      `insert into job_runs (job_name, fire_time, status, trigger, attempt, started_at, finished_at, backfill_id)
-       values ('job', $1, 'dead', 'backfill', 1, now() - interval '100 seconds', now(), $2)`,
+      `insert into job_runs (job_name, fire_time, status, trigger, attempt, claimed_by, lease_until, started_at, backfill_id)
+       values ('job', $1, 'running', 'backfill', 1, 'A', now() + interval '1 minute', now() - interval '100 seconds', $2)`,
       [secondsAgo(200), id],
     );
+    const end = { place: 0, jobName: 'job', fireTime: secondsAgo(200), attempt: 1, status: 'dead', reason: 'tried' };
+    await stores.test.query(`select from job_run_end_1($1, 'A', false)`, [JSON.stringify([end])]);
     expect(await look({ nextDueAt: inSeconds(60) })).toEqual([]);
     expect(await claim([100], { placeNeededAt: inSeconds(60) })).toEqual([]);
     expect(await look({ nextDueAt: inSeconds(600) })).toHaveLength(1);

@@ -70,6 +70,22 @@ describe('what a run overlapped', () => {
   });
 });
 
+describe('a run whose earlier attempts somebody has spoilt', () => {
+  it.each(['{"no": "list"}', '[{"startedAt": "yesterday", "finishedAt": 7}]', '["none"]', '7'])(
+    'as %s',
+    async (spoilt) => {
+      await ran(100, [100, 80]);
+      await ran(90, [90, 70]);
+      await stores.test.query('update job_runs set earlier_attempts = $2 where fire_time = $1', [
+        secondsAgo(90),
+        spoilt,
+      ]);
+      expect((await facts(100)).beside).toEqual([secondsAgo(90)]);
+      expect((await explain(90)).starts).toHaveLength(1);
+    },
+  );
+});
+
 describe('what ran under a former name of the job', () => {
   beforeEach(async () => {
     await stores.test.query('delete from job_schedule');
