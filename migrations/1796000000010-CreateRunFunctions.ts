@@ -969,6 +969,25 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
       if found then perform wake_1('runs'); end if;
     end $$`,
 
+    // What the handlers of an instance are to stop for: runs that somebody asked to cancel, and, of the flags that were
+    // asked for, those that are off.
+    `create or replace function @schema.asked_to_stop_1(instance text, flags text[])
+    returns table (cancels jsonb, flags_off text[])
+    language plpgsql stable set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
+    begin
+      return query
+      select (select jsonb_agg(jsonb_build_object(
+                'jobName', run.job_name, 'fireTime', run.fire_time, 'attempt', run.attempt, 'reason', run.cancel_reason))
+              from   job_runs run
+              where  run.status = 'running'
+              and    run.claimed_by = instance
+              and    run.cancel_requested_at is not null),
+             (select array_agg(flag.name)
+              from   job_flags flag
+              where  flag.name = any (flags)
+              and    not flag.is_on);
+    end $$`,
+
     // Ends the leases of runs whose owner's liveness lock is the same as it was seen, and is still not there. Their rows say
     // why, and every instance looks at what can be started now.
     `create or replace function @schema.job_run_take_over_1(
@@ -1003,6 +1022,7 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
   down: [
     `drop function if exists @schema.job_run_give_up_1`,
     `drop function if exists @schema.job_run_take_over_1`,
+    `drop function if exists @schema.asked_to_stop_1`,
     `drop function if exists @schema.job_run_cut_1`,
     `drop function if exists @schema.others_gone_1`,
     `drop function if exists @schema.job_run_waiting_1`,

@@ -3,7 +3,7 @@ import { ClaimService } from '../../dist/lib/index.js';
 import type { OwnedRun } from '../../dist/lib/options/run.js';
 import { runId } from '../../dist/lib/options/run.js';
 import { ReapingRepository } from '../../dist/lib/runs/reaping.repository.js';
-import { renewLeases } from '../../dist/lib/runs/renew-leases.js';
+import { renewLeases } from '../../dist/lib/runs/heartbeat/lease-keeper.js';
 import { JobRunRepository } from '../../dist/lib/runs/job-run.repository.js';
 import { Tables } from '../../dist/lib/database/tables.js';
 import type { Load, LoadResult } from './load.js';

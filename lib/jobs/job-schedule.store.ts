@@ -4,7 +4,7 @@ import { lostConnections } from '../database/data-sources.js';
 import { type Query, queryOn } from '../database/query.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
 import type { JobDefinition } from '../options/job-definition.js';
-import { askedToStop, type AskedToStop, type AskedToStopRow, readAskedToStop } from '../runs/asked-to-stop.js';
+import { type AskedToStop, type AskedToStopRow, readAskedToStop } from '../options/run.js';
 import { declaredNumber, type Presence, presenceValues } from './job-instance.store.js';
 import { storedJob, storedJobColumns, type StoredJob, type StoredJobRow, storedPolicies } from './stored-job.js';
 
@@ -103,9 +103,10 @@ export class JobScheduleStore {
               where  alive_until > clock_timestamp()
               and    declares = $6) as peers,
               exists (select from ${jobBackfills} where finished_at is null and cancelled_at is null) as backfilling,
-             ${askedToStop(this.database.tables, '$1', '$5::text[]')},
+              asked.cancels,
+              asked.flags_off,
               changed.*
-       from  (select) as always
+       from   ${this.database.tables.qualify('asked_to_stop_1')}($1, $5::text[]) asked
        left   join (select ${storedJobColumns(this.database.tables)}
                     from   ${jobSchedule}
                     where  revision > $3

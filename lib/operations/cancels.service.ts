@@ -1,5 +1,4 @@
 import { Injectable } from '@nestjs/common';
-import { queryOn } from '../database/query.js';
 import { AfterRegistration } from '../database/registration.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
 import { refusedByState } from '../errors/errors.js';
@@ -7,7 +6,6 @@ import { PageKeeper } from '../fan-out/page-keeper.service.js';
 import { ScheduleFollower } from '../jobs/schedule-follower.service.js';
 import { given, instant, jobNameOf, type Operator, readOperator } from '../options/operator-options.js';
 import type { RunKey, RunStatus } from '../options/run.js';
-import { askedToStop, type AskedToStop, type AskedToStopRow, readAskedToStop } from '../runs/asked-to-stop.js';
 import { carryOut, type ReadOperator } from './carry-out.js';
 
 /** What became of a run that somebody cancelled. */
@@ -37,16 +35,6 @@ export class CancelStore {
       `cancel the run of ${at}`,
       facts ? `it is ${facts.status} already` : 'there is no such run',
     );
-  }
-
-  /** What the handlers of an instance are to stop for. @param flags those that are asked for */
-  async asked(instanceId: string, flags: readonly string[]): Promise<AskedToStop> {
-    const { coordination, tables } = this.database;
-    const [row] = await queryOn(coordination)<AskedToStopRow>(`select ${askedToStop(tables, '$1', '$2::text[]')}`, [
-      instanceId,
-      flags,
-    ]);
-    return readAskedToStop(row!);
   }
 }
 

@@ -74,3 +74,29 @@ export interface SavedCheckpoint {
 export function runId(run: RunKey): string {
   return `${run.jobName}@${run.fireTime.toISOString()}`;
 }
+
+/** What handlers of an instance are to stop for, as `asked_to_stop_1` answers it. */
+export interface AskedToStopRow {
+  cancels: { jobName: string; fireTime: string; attempt: number; reason: string }[] | null;
+  flags_off: string[] | null;
+}
+
+/** Somebody asked to cancel a run of an instance. */
+export interface CancelRequest extends RunKey {
+  readonly attempt: number;
+  readonly reason: string;
+}
+
+/** What the handlers of an instance are to stop for. */
+export interface AskedToStop {
+  readonly cancels: readonly CancelRequest[];
+  /** Of the flags that were asked for, those that the table has as off. */
+  readonly flagsOff: readonly string[];
+}
+
+export function readAskedToStop({ cancels, flags_off }: AskedToStopRow): AskedToStop {
+  return {
+    cancels: (cancels ?? []).map((request) => ({ ...request, fireTime: new Date(request.fireTime) })),
+    flagsOff: flags_off ?? [],
+  };
+}

@@ -1,8 +1,13 @@
-import { Injectable } from '@nestjs/common';
-import { runId } from '../options/run.js';
-import type { AskedToStop } from './asked-to-stop.js';
+import { Inject, Injectable } from '@nestjs/common';
+import type { WakeUp } from '../database/wake-up.js';
+import { Duty } from '../observe/duty.js';
+import { SchedulerEvents } from '../observe/scheduler-events.js';
+import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
+import { type AskedToStop, runId } from '../options/run.js';
+import { INSTANCE_ID, SCHEDULER_OPTIONS } from '../options/tokens.js';
 import { FlagAnswers } from './flag-answers.js';
-import { InFlightRuns, type InFlightRun } from './in-flight-runs.js';
+import { type InFlightRun, InFlightRuns } from './in-flight-runs.js';
+import { JobRunRepository } from './job-run.repository.js';
 
 /**
  * Tells the handlers of this process that their runs are cancelled: by an operator, or because their flag was turned
@@ -43,5 +48,41 @@ export class Cancellations {
 
   private get stoppable(): InFlightRun[] {
     return this.runs.list().filter(({ job: { flag, flagOff } }) => flag !== null && flagOff === 'cancel');
+  }
+}
+
+/**
+ * Tells running handlers that their runs are cancelled while the instance stops: what told them before, the look for
+ * changed schedules, has stopped by then. Asks nothing while no handler runs.
+ */
+@Injectable()
+export class CancelWatch extends Duty {
+  override readonly goesOn = 'while draining';
+
+  constructor(
+    @Inject(SCHEDULER_OPTIONS) private readonly options: ResolvedSchedulerOptions,
+    @Inject(INSTANCE_ID) private readonly instanceId: string,
+    private readonly runs: InFlightRuns,
+    private readonly store: JobRunRepository,
+    private readonly cancellations: Cancellations,
+    events: SchedulerEvents,
+  ) {
+    super(events, { name: 'cancel watch', maxSleepMs: options.pollIntervalMs });
+  }
+
+  protected pass(): Promise<number> {
+    return this.look();
+  }
+
+  override hearOthers(wakeUp: WakeUp): void {
+    if (wakeUp !== 'runs') this.wake();
+  }
+
+  /** One pass. @returns milliseconds to the next */
+  async look(): Promise<number> {
+    // None now: a claim under way may start one.
+    if (this.runs.size > 0)
+      this.cancellations.apply(await this.store.askedToStop(this.instanceId, this.cancellations.flags));
+    return this.options.pollIntervalMs;
   }
 }

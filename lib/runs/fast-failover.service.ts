@@ -1,25 +1,24 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { KnownJobs } from '../jobs/known-jobs.js';
-import { INSTANCE_ID, SCHEDULER_OPTIONS } from '../options/tokens.js';
-import {
-  LOOK_EVERY_MS,
-  firstGone,
-  goneForGood,
-  nextGone,
-  stillGone,
-  type GoneRun,
-  type GoneSince,
-} from './fast-failover.js';
-import { SchedulerEvents } from '../observe/scheduler-events.js';
-import { runId } from '../options/run.js';
-import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
-import { DatabaseTime } from '../database/clock.js';
-import { Duty } from '../observe/duty.js';
-import { monotonicNow } from '../database/clock.js';
+import { DatabaseTime, monotonicNow } from '../database/clock.js';
 import { JobCursors } from '../jobs/job-cursors.js';
-import { ReapingRepository } from './reaping.repository.js';
-import { RefusedData } from './refused-data.js';
+import { KnownJobs } from '../jobs/known-jobs.js';
+import { Duty } from '../observe/duty.js';
+import type { AttemptFacts, SchedulerEvent } from '../observe/scheduler-event.js';
+import { SchedulerEvents } from '../observe/scheduler-events.js';
+import { LONGEST_TIMER_MS } from '../options/duration.js';
+import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
+import { runId } from '../options/run.js';
+import { INSTANCE_ID, SCHEDULER_OPTIONS } from '../options/tokens.js';
+import { GRACE_MS } from './liveness-proof.js';
 import { ReaperService } from './reaper.service.js';
+import { type GoneRun, ReapingRepository } from './reaping.repository.js';
+import { RefusedData } from './refused-data.js';
+
+/** See `GRACE_MS`; the difference is for the handler to hear of it. */
+export const GONE_FOR_MS = 1_400;
+
+/** Between two looks while runs of others are under way. */
+export const LOOK_EVERY_MS = 250;
 
 /** Whether something has come due is looked at here, without the database, at least this often. */
 const LONGEST_SLEEP_MS = 1_000;
@@ -99,4 +98,98 @@ export class FastFailoverService extends Duty {
       this.events.emit({ type: 'instance.gone', instanceId, runs, goneMs });
     }
   }
+}
+
+/** A handler that was aborted gets the same time to hear of it as before anybody else takes over. */
+const AFTER_MS = GONE_FOR_MS - GRACE_MS;
+
+const AGAIN_MS = 1_000;
+
+/** Answers without success: somebody holds the row, or has ended the run, or the database refuses it. */
+const MOST_TRIES = 10;
+
+/**
+ * Runs whose handlers were aborted because this instance was cut off. When the database answers again, the leases of
+ * those that nobody has taken over are ended: the others need not wait for them.
+ */
+@Injectable()
+export class GivenUpRuns extends Duty {
+  /** How often each has been tried. */
+  private readonly tries = new Map<AttemptFacts, number>();
+  private readonly refused: RefusedData;
+
+  constructor(
+    private readonly store: ReapingRepository,
+    events: SchedulerEvents,
+    @Inject(INSTANCE_ID) private readonly instanceId: string,
+  ) {
+    super(events, { name: null, maxSleepMs: LONGEST_TIMER_MS, maxRetryMs: AGAIN_MS });
+    this.refused = new RefusedData(events);
+  }
+
+  protected pass(): Promise<number> {
+    return this.giveUp();
+  }
+
+  override start(): void {
+    super.start(LONGEST_TIMER_MS);
+  }
+
+  override hear(event: SchedulerEvent): void {
+    if (event.type === 'lease.lost' && event.cause === 'cut off') this.add(event);
+  }
+
+  /** Its handler has just been told to stop. */
+  add(run: AttemptFacts): void {
+    this.tries.set(run, 0);
+    this.wakeWithin(AFTER_MS);
+  }
+
+  /** @returns milliseconds to the next pass */
+  async giveUp(): Promise<number> {
+    const runs = [...this.tries.keys()];
+    if (runs.length === 0) return LONGEST_TIMER_MS;
+    const ended = await this.refused.takeApart('give up', runs, runId, (part) =>
+      this.store.giveUp(part, this.instanceId),
+    );
+    const isEnded = (run: AttemptFacts) =>
+      ended.some(({ jobName, fireTime }) => jobName === run.jobName && fireTime.getTime() === run.fireTime.getTime());
+    for (const run of runs) {
+      const tries = this.tries.get(run)! + 1;
+      if (isEnded(run) || tries === MOST_TRIES) this.tries.delete(run);
+      else this.tries.set(run, tries);
+    }
+    return this.tries.size > 0 ? AGAIN_MS : LONGEST_TIMER_MS;
+  }
+}
+
+/** Since when runs have been seen without their owner, by what names them, milliseconds. */
+export type GoneSince = ReadonlyMap<string, number>;
+
+/** @param at when the answer of this look had come: the database had looked before */
+export function stillGone(before: GoneSince, found: readonly GoneRun[], at: number): GoneSince {
+  return new Map(found.map((run) => [nameOf(run), before.get(nameOf(run)) ?? at]));
+}
+
+/** Those that may be taken over now. */
+export function goneForGood(found: readonly GoneRun[], since: GoneSince, now: number): GoneRun[] {
+  return found.filter((run) => dueAt(run, since) <= now);
+}
+
+/** When the first of those that may not be taken over yet may be; Infinity when there is none. */
+export function nextGone(found: readonly GoneRun[], since: GoneSince, now: number): number {
+  return Math.min(Infinity, ...found.map((run) => dueAt(run, since)).filter((due) => due > now));
+}
+
+/** When the first of them was seen without its owner. */
+export function firstGone(runs: readonly GoneRun[], since: GoneSince): number {
+  return Math.min(...runs.map((run) => dueAt(run, since))) - GONE_FOR_MS;
+}
+
+function dueAt(run: GoneRun, since: GoneSince): number {
+  return (since.get(nameOf(run)) ?? Infinity) + GONE_FOR_MS;
+}
+
+function nameOf({ jobName, fireTime, attempt, lifeline }: GoneRun): string {
+  return JSON.stringify([jobName, fireTime.getTime(), attempt, lifeline]);
 }

@@ -4,7 +4,15 @@ import { queryOn } from '../database/query.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
 import type { Statement } from '../database/transactions.js';
 import type { StoredError } from '../errors/stored-error.js';
-import type { OwnedRun, RunKey, RunStatus, SavedCheckpoint } from '../options/run.js';
+import {
+  type AskedToStop,
+  type AskedToStopRow,
+  type OwnedRun,
+  readAskedToStop,
+  type RunKey,
+  type RunStatus,
+  type SavedCheckpoint,
+} from '../options/run.js';
 import {
   answers,
   byKey,
@@ -215,6 +223,11 @@ export class JobRunRepository extends Repository<JobRun> {
       fenceOf(run),
     );
     return row?.status === 'done';
+  }
+
+  /** What the handlers of an instance are to stop for. @param flags those that are asked for */
+  async askedToStop(instanceId: string, flags: readonly string[]): Promise<AskedToStop> {
+    return readAskedToStop((await this.database.call<AskedToStopRow>('asked_to_stop_1', [instanceId, flags]))[0]!);
   }
 
   /** Whether an attempt of the occurrence has published pages. */

@@ -1,5 +1,23 @@
-import { GRACE_MS } from './fast-failover.js';
 import { monotonicNow } from '../database/clock.js';
+
+/**
+ * How fast failover is safe. The thread of the heartbeat holds an advisory lock, its lifeline, on a session of its own,
+ * and proves now and then that this session is there. All times below are milliseconds by monotonic clocks.
+ *
+ * - A proof sent at s is carried out at p ≥ s, by a session that holds the lock then. Without a newer one the runs of the
+ *   instance are aborted at s + GRACE_MS. A claim counts as the first proof for its own run.
+ * - Each session has a key of its own, which stands in the row of the instance before its first proof is answered, gives
+ *   way there to that of a later session only, and is never locked again once it is free. So whoever finds the lock of
+ *   that key free at f, and the same key in the row at t, knows that nothing was proved in between: s ≤ p ≤ f.
+ * - A run is taken over at t ≥ f + `GONE_FOR_MS`, f being the first look that found both the run and the lock free. Its
+ *   owner has aborted it by s + GRACE_MS ≤ f + GRACE_MS < t.
+ *
+ * The fences of the run and its receipts hold besides, as after a lease that ran out.
+ */
+export const GRACE_MS = 1_100;
+
+/** Between two proofs while a run is in flight. */
+export const PROVE_EVERY_MS = 250;
 
 const UNTIL = 0;
 const SINCE = 1;

@@ -4,7 +4,6 @@ import type { JobDefinition } from '../options/job-definition.js';
 import { runId, type RunKey } from '../options/run.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
 import { RefusedData } from './refused-data.js';
-import { tellReaped } from './tell-reaped.js';
 import { DatabaseTime } from '../database/clock.js';
 import { isRunEnd, type SchedulerEvent } from '../observe/scheduler-event.js';
 import type { WakeUp } from '../database/wake-up.js';
@@ -14,9 +13,15 @@ import { PollPace } from '../jobs/poll-pace.js';
 import { JobCursors } from '../jobs/job-cursors.js';
 import { UnregisteredJobs } from '../jobs/unregistered-jobs.service.js';
 import { WaitingRuns } from './waiting-runs.service.js';
-import { ReapingRepository, type ReaperOutlook } from './reaping.repository.js';
+import { type ReapedRun, type ReaperOutlook, ReapingRepository, type RefusedRun } from './reaping.repository.js';
 
 const REAP_AT_ONCE = 100;
+
+/**
+ * How often runs are looked at that no live instance could start, in milliseconds; another may know their jobs, and
+ * reap them.
+ */
+const STRAYS_EVERY_MS = 10_000;
 
 /**
  * How soon a run is looked at again that could not be taken: its row is held, another run of its job is in the way, or
@@ -32,6 +37,8 @@ const LOOK_AGAIN_MS = 500;
 export class ReaperService extends Duty {
   private readonly refused: RefusedData;
   private leftWaiting = false;
+  /** By the monotonic clock. */
+  private straysAt = 0;
   private tellOfRuns: () => void = () => {};
 
   constructor(
@@ -60,6 +67,9 @@ export class ReaperService extends Duty {
       case 'run.queued':
       case 'run.missed':
         return this.wake();
+      case 'job.unregistered':
+        this.straysAt = 0;
+        return;
       case 'job.scheduled':
       case 'job.rewound':
         return this.lookAtNextPoll();
@@ -103,7 +113,7 @@ export class ReaperService extends Duty {
     const expired = untilExpiry <= 0;
     if (expired) await this.reapExpired(resting);
     if (outlook.removedWait) await this.cancelRemoved();
-    if (outlook.strays) await this.unregistered.reapStrays();
+    if (outlook.strays) await this.reapStrays(resting);
     this.leftWaiting = expired || untilAttempt <= 0;
     if (!this.leftWaiting) return Math.min(untilExpiry, untilAttempt, this.untilRested, this.untilNextLook(outlook));
     return (await this.waiting.start()) > 0 ? 0 : LOOK_AGAIN_MS;
@@ -122,15 +132,28 @@ export class ReaperService extends Duty {
   }
 
   private async reapExpired(resting: readonly RunKey[]): Promise<void> {
-    const reaped = await this.store.reap(
-      this.known,
-      REAP_AT_ONCE,
-      (run) => this.refused.tell('reap', runId(run), run, run.problem),
-      resting,
-    );
-    for (const run of reaped) {
+    this.tellReaped(await this.store.reap(this.known, REAP_AT_ONCE, this.tellRefused, resting));
+  }
+
+  /** Somebody's lease has run out, and the job is not known here: perhaps nobody knows it. */
+  private async reapStrays(resting: readonly RunKey[]): Promise<void> {
+    if (monotonicNow() < this.straysAt) return;
+    this.straysAt = monotonicNow() + STRAYS_EVERY_MS;
+    this.tellReaped(await this.store.orphanRunsOf(this.unregistered.names, this.tellRefused, resting));
+  }
+
+  private readonly tellRefused = (run: RefusedRun) => this.refused.tell('reap', runId(run), run, run.problem);
+
+  /** Tells of runs whose leases were over, and of the end of those whose last attempt it was. */
+  private tellReaped(runs: readonly ReapedRun[]): void {
+    for (const run of runs) {
+      const { jobName, fireTime, attempt, status, claimedBy, reason, overdueMs } = run;
       this.refused.accepted('reap', runId(run));
-      tellReaped(this.events, run);
+      this.events.emit({ type: 'run.orphaned', jobName, fireTime, attempt, claimedBy, reason, overdueMs });
+      if (status === 'cancelled') this.events.emit({ type: 'run.cancelled', jobName, fireTime, attempt, reason });
+      if (status !== 'dead') continue;
+      const error = { name: 'LeaseExpired', message: `${reason.replace(/^t/, 'T')}; no attempt follows.`, stack: null };
+      this.events.emit({ type: 'run.dead', jobName, fireTime, attempt, error });
     }
   }
 

@@ -4,7 +4,6 @@ import type { RunKey, RunTrigger } from '../options/run.js';
 import { sparse } from './claim.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
 import type { WaitingRun } from './claim.js';
-import type { GoneRun } from './fast-failover.js';
 import { JobRun } from './job-run.entity.js';
 import { attemptColumns, keyColumns } from './job-run.repository.js';
 
@@ -78,6 +77,14 @@ export interface RefusedRun extends RunKey {
 
 /** More are found at the next look. */
 const MOST_AT_A_LOOK = 1_000;
+
+/** A run whose owner's liveness lock is not there. */
+export interface GoneRun extends RunKey {
+  readonly attempt: number;
+  readonly instanceId: string;
+  /** The key of the lock that nobody holds. */
+  readonly lifeline: string;
+}
 
 /** What one look at the others has found. */
 export interface OthersSeen {

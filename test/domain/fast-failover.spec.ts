@@ -1,16 +1,15 @@
 import { describe, expect, it } from '@jest/globals';
 import {
   GONE_FOR_MS,
-  GRACE_MS,
   LOOK_EVERY_MS,
-  PROVE_EVERY_MS,
   firstGone,
   goneForGood,
   nextGone,
   stillGone,
-  type GoneRun,
   type GoneSince,
-} from '../../lib/runs/fast-failover.js';
+} from '../../lib/runs/fast-failover.service.js';
+import { GRACE_MS, PROVE_EVERY_MS } from '../../lib/runs/liveness-proof.js';
+import type { GoneRun } from '../../lib/runs/reaping.repository.js';
 
 const NOBODY: GoneSince = new Map();
 const aRun = (changes: Partial<GoneRun> = {}): GoneRun => ({

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { GivenUpRuns } from '../../lib/runs/given-up-runs.js';
+import { GivenUpRuns } from '../../lib/runs/fast-failover.service.js';
 import type { AttemptFacts } from '../../lib/observe/scheduler-event.js';
 import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
 

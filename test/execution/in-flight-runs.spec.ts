@@ -3,7 +3,7 @@ import { TimeoutError } from '../../lib/runs/outcome.js';
 import { LeaseLostError } from '../../lib/errors/run.errors.js';
 import type { SchedulerFact } from '../../lib/observe/scheduler-event.js';
 import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
-import { GRACE_MS } from '../../lib/runs/fast-failover.js';
+import { GRACE_MS } from '../../lib/runs/liveness-proof.js';
 import { InFlightRun, InFlightRuns } from '../../lib/runs/in-flight-runs.js';
 import { LivenessProof } from '../../lib/runs/liveness-proof.js';
 import { aJob } from '../support/job.js';

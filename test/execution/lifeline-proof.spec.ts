@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { GRACE_MS } from '../../lib/runs/fast-failover.js';
+import { GRACE_MS } from '../../lib/runs/liveness-proof.js';
 import { LivenessProof } from '../../lib/runs/liveness-proof.js';
 
 /** As the main thread and the heartbeat's thread have it: each its own view of the same memory. */

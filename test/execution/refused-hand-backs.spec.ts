@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
 import type { SchedulerFact } from '../../lib/observe/scheduler-event.js';
-import { GONE_FOR_MS } from '../../lib/runs/fast-failover.js';
+import { GONE_FOR_MS } from '../../lib/runs/fast-failover.service.js';
 import { FastFailoverService } from '../../lib/runs/fast-failover.service.js';
-import { GivenUpRuns } from '../../lib/runs/given-up-runs.js';
+import { GivenUpRuns } from '../../lib/runs/fast-failover.service.js';
 import { ReapingRepository } from '../../lib/runs/reaping.repository.js';
 import { InFlightRuns } from '../../lib/runs/in-flight-runs.js';
 import { UnconfirmedClaims } from '../../lib/runs/claim.service.js';

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { GONE_FOR_MS, LOOK_EVERY_MS, type GoneRun } from '../../lib/runs/fast-failover.js';
+import { FastFailoverService, GONE_FOR_MS, LOOK_EVERY_MS } from '../../lib/runs/fast-failover.service.js';
+import type { GoneRun } from '../../lib/runs/reaping.repository.js';
 import type { SchedulerFact } from '../../lib/observe/scheduler-event.js';
 import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
-import { FastFailoverService } from '../../lib/runs/fast-failover.service.js';
 
 const NOW = 1_000_000;
 const GONE: GoneRun = { jobName: 'job', fireTime: new Date(NOW), attempt: 1, instanceId: 'A', lifeline: '7' };
@@ -114,7 +114,7 @@ describe('whoever would take over', () => {
     const off = new FastFailoverService(
       { fastFailover: false } as never,
       'me',
-      { look: async () => ((looks += 1), others) } as never,
+      { ownersGone: async () => ((looks += 1), others) } as never,
       { whenRunsAreSeen: () => (woken += 1) } as never,
       {} as never,
       { nextDueAt: 0 } as never,

@@ -40,10 +40,10 @@ async function sleep(
   cursors.set(new JobCursor(job, NOW));
   const pace = new PollPace({ pollIntervalMs: 5_000 }, wakeUps, { size: 0 } as InFlightRuns);
   const time = new DatabaseTime();
-  const unregistered = { reapStrays: async () => void strays++ };
+  const unregistered = { names: [] };
   const reaper = new ReaperService(
     known,
-    { outlook: async () => ({ ...NOTHING, ...outlook }) } as never,
+    { outlook: async () => ({ ...NOTHING, ...outlook }), orphanRunsOf: async () => (strays++, []) } as never,
     {} as never,
     unregistered as never,
     cursors,

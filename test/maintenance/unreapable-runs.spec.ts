@@ -45,7 +45,7 @@ beforeEach(async () => {
     known,
     stores.reaper,
     { start: async () => 0 } as never,
-    {} as never,
+    { names: [] } as never,
     new JobCursors(),
     pace,
     new DatabaseTime(),

@@ -5,10 +5,10 @@ import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
 import { wordingOf } from '../../lib/observe/wording.js';
 import { UnregisteredJobs } from '../../lib/jobs/unregistered-jobs.service.js';
 import type { JobInstanceStore, UnregisteredJob } from '../../lib/jobs/job-instance.store.js';
-import type { ReapingRepository } from '../../lib/runs/reaping.repository.js';
 import { aJob } from '../support/job.js';
 
 let said: string[];
+/** The names whose runs the reaper is to reap. */
 let orphaned: (readonly string[])[];
 beforeEach(() => {
   said = [];
@@ -33,13 +33,10 @@ async function look(stored: UnregisteredJob[], declared: JobDefinition[]): Promi
   const events = new SchedulerEvents();
   events.subscribe((event) => said.push(wordingOf(event)!.text));
   const instances = { unregistered: async () => stored } as Partial<JobInstanceStore> as JobInstanceStore;
-  const reaper = {
-    orphanRunsOf: async (names: readonly string[]) => (names.length > 0 && orphaned.push(names), []),
-  } as Partial<ReapingRepository> as ReapingRepository;
-  const jobs = new UnregisteredJobs(instances, known, events, reaper);
+  const jobs = new UnregisteredJobs(instances, known, events);
   await jobs.look('one');
   await jobs.look('one');
-  await jobs.reapStrays();
+  if (jobs.names.length > 0) orphaned.push(jobs.names);
 }
 
 describe('of jobs that no live instance declares any more', () => {

@@ -4,7 +4,7 @@ import type { EntityManager } from 'typeorm';
 import type { OwnedRun } from '../../lib/options/run.js';
 import type { Ending } from '../../lib/runs/job-run.repository.js';
 import type { EndAnswer } from '../../lib/runs/job-run.repository.js';
-import { renewLeases } from '../../lib/runs/renew-leases.js';
+import { renewLeases } from '../../lib/runs/heartbeat/lease-keeper.js';
 import { aDue } from '../support/due.js';
 import { callAlone } from '../../lib/database/transactions.js';
 import { isRefusedClose } from '../../lib/database/sql-state.js';

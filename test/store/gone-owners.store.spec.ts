@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
-import type { GoneRun } from '../../lib/runs/fast-failover.js';
+import type { GoneRun } from '../../lib/runs/reaping.repository.js';
 import { announceLifeline, holdLifeline } from '../../lib/runs/heartbeat/liveness-lock.js';
 import { ReapingRepository } from '../../lib/runs/reaping.repository.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
 import type { EntityManager } from 'typeorm';
-import { renewLeases } from '../../lib/runs/renew-leases.js';
+import { renewLeases } from '../../lib/runs/heartbeat/lease-keeper.js';
 import type { OwnedRun } from '../../lib/options/run.js';
 import { blocked } from '../support/gate.js';
 import { aDue } from '../support/due.js';

@@ -4,7 +4,6 @@ import type { ClientOptions } from '../../database/client-config.js';
 import { databaseTrouble, type DatabaseTrouble } from '../../errors/database-trouble.js';
 import type { LeaseLoss } from '../../errors/run.errors.js';
 import { describeError, type StoredError } from '../../errors/stored-error.js';
-import type { LeaseToRenew } from '../renew-leases.js';
 
 /** Each of them: after a time in which none was heard. */
 export const EVERY_WAKE_UP: readonly WakeUp[] = ['runs', 'jobs', 'told'];
@@ -43,7 +42,14 @@ export interface MainLoopSetup {
 }
 
 /** A run whose lease the thread keeps. Plain values, because they cross to a thread. */
-export interface WatchedRun extends LeaseToRenew {
+export interface WatchedRun {
+  readonly id: string;
+  readonly jobName: string;
+  /** ISO 8601. */
+  readonly fireTime: string;
+  readonly attempt: number;
+  readonly instanceId: string;
+  readonly leaseMs: number;
   readonly renewEveryMs: number;
   /** By the monotonic clock, milliseconds: all threads of a process share it. */
   readonly leaseDeadline: number;

@@ -6,7 +6,6 @@ import { OwnClient } from '../../database/patient-client.js';
 import { retryDelay } from '../../database/retry.js';
 import type { Tables } from '../../database/tables.js';
 import { LONGEST_TIMER_MS } from '../../options/duration.js';
-import { type RenewalAnswer, renewLeases } from '../renew-leases.js';
 import {
   type AttemptToForget,
   Failures,
@@ -15,6 +14,40 @@ import {
   type WatchedRun,
 } from './heartbeat.messages.js';
 import type { NotificationListener } from './notification-listener.js';
+
+/** What became of a lease that was to be renewed. */
+export type RenewalAnswer =
+  | { readonly kind: 'renewed'; readonly leaseUntil: number }
+  /** The row is held by somebody: ours still, and not renewed. To be tried again. */
+  | { readonly kind: 'held' }
+  /** The lease ran out, or the run is another attempt's. */
+  | { readonly kind: 'lost' };
+
+/**
+ * Renews all leases of an instance in one statement. A lease that ran out is never revived, and one that another
+ * attempt took is not touched. A row that somebody else holds is passed over, so that it does not hold up the others.
+ * @param patienceMs how long to wait for the answer
+ * @returns what became of each, by its id
+ */
+export async function renewLeases(
+  client: Client,
+  tables: Tables,
+  leases: readonly Pick<WatchedRun, 'id' | 'jobName' | 'fireTime' | 'attempt' | 'instanceId' | 'leaseMs'>[],
+  patienceMs: number,
+): Promise<Map<string, RenewalAnswer>> {
+  const text = `select id, renewed_until from ${tables.qualify('job_run_renew_1')}($1, $2, $3, $4, $5, $6)`;
+  const columns = ['id', 'jobName', 'fireTime', 'attempt', 'instanceId', 'leaseMs'] as const;
+  const values = columns.map((name) => leases.map((lease) => lease[name]));
+  const query = { text, values, query_timeout: patienceMs };
+  const { rows } = await client.query<{ id: string; renewed_until: Date | null }>(query);
+  const ours = new Map(rows.map((row) => [row.id, row.renewed_until]));
+  return new Map(leases.map(({ id }) => [id, answerOf(ours.get(id))]));
+}
+
+function answerOf(until: Date | null | undefined): RenewalAnswer {
+  if (until === undefined) return { kind: 'lost' };
+  return until === null ? { kind: 'held' } : { kind: 'renewed', leaseUntil: until.getTime() };
+}
 
 /**
  * Writes since when the event loop of an instance stands still, or that it moves again.

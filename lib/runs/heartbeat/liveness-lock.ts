@@ -8,8 +8,7 @@ import { OwnClient } from '../../database/patient-client.js';
 import { sessionOf } from '../../database/pg-session.js';
 import type { Tables } from '../../database/tables.js';
 import { LONGEST_TIMER_MS } from '../../options/duration.js';
-import { PROVE_EVERY_MS } from '../fast-failover.js';
-import type { LivenessProof } from '../liveness-proof.js';
+import { type LivenessProof, PROVE_EVERY_MS } from '../liveness-proof.js';
 import type { AttemptToForget, Failures, FromThread } from './heartbeat.messages.js';
 
 const RANDOM_BITS = 21;
