@@ -14,9 +14,10 @@ import { UsageError } from './errors/errors.js';
 import { SchedulerEvents } from './observe/scheduler-events.js';
 import { BypassWatch } from './receipts/bypass-watch.js';
 import { Cancellations } from './runs/cancellations.js';
+import { DueRuns } from './runs/agenda.js';
 import { ClaimService } from './runs/claim.service.js';
 import { EndWriter } from './runs/end-writer.js';
-import { ExecutorService, RunHandlers } from './runs/executor.service.js';
+import { ExecutorService, RunHandlers, RunStarter } from './runs/executor.service.js';
 import { ExternalEffects } from './receipts/external-effects.js';
 import { FanOutService } from './fan-out/fan-out.service.js';
 import { FlagAnswers } from './runs/flag-answers.js';
@@ -169,6 +170,8 @@ const SERVICES: Provider[] = [
   Cancellations,
   RunHandlers,
   ExecutorService,
+  RunStarter,
+  DueRuns,
   JobCursors,
   ClaimOrder,
   CatchUpService,

@@ -1,5 +1,7 @@
 import type { JobDefinition } from '../../dist/lib/options/job-definition.js';
 import type { Candidate } from '../../dist/lib/runs/claim.service.js';
+import { DueRuns } from '../../dist/lib/runs/agenda.js';
+import { RunStarter } from '../../dist/lib/runs/executor.service.js';
 import { ClaimOrder } from '../../dist/lib/runs/claim-order.js';
 import { JobCursor } from '../../dist/lib/jobs/job-cursor.js';
 import { TickerService } from '../../dist/lib/runs/ticker.service.js';
@@ -23,16 +25,23 @@ export class FakedTicker {
       this.asked += candidates.length;
       return { owned: [], verdicts: candidates.map(() => 'taken') };
     };
-    this.ticker = new TickerService(
-      { pollIntervalMs: 5_000, maxConcurrentRuns: 1_000 } as never,
-      cursors,
-      new ClaimOrder('bench'),
+    const runs = {
+      taken: 0,
+      reserving: (_places: number, work: () => Promise<unknown>) => work(),
+      lingers: () => false,
+    };
+    const starter = new RunStarter(
+      { maxConcurrentRuns: 1_000 },
+      runs as never,
       { claimDue } as never,
       { start: () => {} } as never,
-      { wake: () => {} } as never,
-      { startBefore: async () => {} } as never,
-      { taken: 0, reserving: (_places: number, work: () => Promise<unknown>) => work(), lingers: () => false } as never,
       { now: () => this.now } as never,
+    );
+    this.ticker = new TickerService(
+      { pollIntervalMs: 5_000 },
+      new DueRuns(cursors, new ClaimOrder('bench'), starter),
+      starter,
+      { startBefore: async () => {} } as never,
       { emit: () => {} } as never,
     );
   }

@@ -6,7 +6,8 @@ import type { JobDefinition } from '../../dist/lib/options/job-definition.js';
 import type { OwnedRun } from '../../dist/lib/options/run.js';
 import { ClaimService } from '../../dist/lib/runs/claim.service.js';
 import { EndWriter } from '../../dist/lib/runs/end-writer.js';
-import { ExecutorService } from '../../dist/lib/runs/executor.service.js';
+import { DueRuns } from '../../dist/lib/runs/agenda.js';
+import { ExecutorService, RunStarter } from '../../dist/lib/runs/executor.service.js';
 import { WakeUps } from '../../dist/lib/observe/wake-ups.js';
 import { InFlightRun, InFlightRuns } from '../../dist/lib/runs/in-flight-runs.js';
 import { ReaperService } from '../../dist/lib/runs/reaper.service.js';
@@ -20,11 +21,14 @@ import { ScheduleFollower } from '../../dist/lib/jobs/schedule-follower.service.
 import { TickerService } from '../../dist/lib/runs/ticker.service.js';
 import { JobCursors } from '../../dist/lib/jobs/job-cursors.js';
 import { UnregisteredJobs } from '../../dist/lib/jobs/unregistered-jobs.service.js';
+import { WaitingRuns } from '../../dist/lib/runs/waiting-runs.service.js';
 import { WatermarkService } from '../../dist/lib/jobs/watermark.service.js';
 import { fakedNeighbours, fakedStores, type Surroundings } from './simulated-surroundings.js';
 
 /** The services that decide what is asked and when, as they are: what is faked is what they ask, and the handlers. */
 const REAL = [
+  DueRuns,
+  RunStarter,
   ClaimOrder,
   ClaimService,
   EndWriter,
@@ -37,6 +41,7 @@ const REAL = [
   TickerService,
   JobCursors,
   UnregisteredJobs,
+  WaitingRuns,
   WakeUps,
   WatermarkService,
 ];

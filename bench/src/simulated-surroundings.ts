@@ -4,7 +4,6 @@ import { FlagAnswers } from '../../dist/lib/runs/flag-answers.js';
 import type { ResolvedSchedulerOptions } from '../../dist/lib/options/resolve-options.js';
 import { Slots } from '../../dist/lib/database/collections.js';
 import { FollowedSchedules } from '../../dist/lib/jobs/followed-schedules.js';
-import { WaitingRuns } from '../../dist/lib/runs/waiting-runs.service.js';
 import { Cancellations } from '../../dist/lib/runs/cancellations.js';
 import { JobInstanceStore } from '../../dist/lib/jobs/job-instance.store.js';
 import { JobScheduleStore } from '../../dist/lib/jobs/job-schedule.store.js';
@@ -88,6 +87,7 @@ export function fakedStores(id: string, { time, database, company, roundTripMs, 
       provide: ReapingRepository,
       useValue: {
         outlook: () => statement('outlook', outlook),
+        waiting: async () => [],
         orphanRunsOf: () => statement('unregistered', () => []),
       },
     },
@@ -108,7 +108,7 @@ export function fakedNeighbours({ jobs }: Surroundings) {
       },
     },
     { provide: FlagAnswers, useValue: { off: async () => new Map() } },
-    { provide: WaitingRuns, useValue: { startBefore: async () => {}, start: async () => 0 } },
+
     {
       provide: FollowedSchedules,
       useValue: { take: () => {}, started: () => {}, forget: () => {}, contests: 0, contestedJobs: none },

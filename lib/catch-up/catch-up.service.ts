@@ -32,6 +32,7 @@ export class CatchUpService extends Duty {
   ) {
     super(events, { name: 'catch-up', maxSleepMs: options.pollIntervalMs });
     this.refused = new RefusedData(events);
+    cursors.whenMissed(() => this.wake());
   }
 
   protected pass(): Promise<number> {

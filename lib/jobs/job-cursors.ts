@@ -12,6 +12,7 @@ export class JobCursors {
   private readonly queue = new DueQueue<JobCursor>();
   private readonly unplaced = new Set<JobCursor>();
   private readonly unremembered = new Set<JobCursor>();
+  private catchUp: () => void = () => {};
 
   /** Puts a job's cursor in, in place of the one it had: that one may still be moved, and moves nothing here. */
   set(cursor: JobCursor): void {
@@ -50,6 +51,15 @@ export class JobCursors {
     const missed: JobCursor[] = [];
     for (const cursor of this.placed.due(now)) (cursor.isMissed(now) ? missed : live).push(cursor);
     return { live, missed };
+  }
+
+  /** @param tell called by {@link tellMissed}, which a tick calls that has found something missed */
+  whenMissed(tell: () => void): void {
+    this.catchUp = tell;
+  }
+
+  tellMissed(): void {
+    this.catchUp();
   }
 
   /** When the next occurrence of any job may start, milliseconds; Infinity when there is none. */

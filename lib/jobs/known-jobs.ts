@@ -39,6 +39,8 @@ export class KnownJobs {
   private readonly dropped = new Map<string, RegisteredJob>();
   private readonly byName = new Map<string, RegisteredJob>();
   private declarations: Declarations = { jobs: [], handlers: new Map() };
+  /** Names that the database has and no live instance declares, as far as this one has found. */
+  unregistered: readonly string[] = [];
 
   /** As they are declared, whatever the database has. */
   get declared(): Declarations {

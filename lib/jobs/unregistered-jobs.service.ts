@@ -6,8 +6,6 @@ import { JobInstanceStore, type UnregisteredJob } from './job-instance.store.js'
 /** Watches for jobs that are in the database and that no live instance declares any more: removed, or renamed. */
 @Injectable()
 export class UnregisteredJobs {
-  /** As far as this instance has found. */
-  names: readonly string[] = [];
   private lastCompany = '';
   private lookedAt = '';
 
@@ -32,9 +30,9 @@ export class UnregisteredJobs {
   }
 
   private async find(): Promise<void> {
-    const before = new Set(this.names);
+    const before = new Set(this.known.unregistered);
     const found = (await this.instances.unregistered()).filter(({ name }) => !this.isFormerName(name));
-    this.names = found.map(({ name }) => name);
+    this.known.unregistered = found.map(({ name }) => name);
     const appeared = found.filter(({ name }) => !before.has(name));
     if (appeared.length === 0) return;
     const jobs = appeared.map((job) => ({

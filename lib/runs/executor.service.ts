@@ -1,4 +1,4 @@
-import { Injectable } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import { DatabaseTime, monotonicNow } from '../database/clock.js';
 import { CancelledError } from '../errors/run.errors.js';
 import { TimeoutError } from './outcome.js';
@@ -6,7 +6,11 @@ import { describeError } from '../errors/stored-error.js';
 import { KnownJobs } from '../jobs/known-jobs.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
 import type { JobDefinition } from '../options/job-definition.js';
+import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import type { OwnedRun } from '../options/run.js';
+import { SCHEDULER_OPTIONS } from '../options/tokens.js';
+import type { ClaimVerdict, WaitingRun } from './claim.js';
+import { type Candidate, ClaimService } from './claim.service.js';
 import { CronRun, cronRunFacts } from './cron-run.js';
 import { IdempotencyKeys } from './idempotency-key.js';
 import { InFlightRun, InFlightRuns } from './in-flight-runs.js';
@@ -107,5 +111,60 @@ export class ExecutorService {
     if (stopReason instanceof CancelledError) return { kind: 'cancelled', reason: stopReason.reason };
     if (!(stopReason instanceof TimeoutError)) return { kind: 'stopped' };
     return { kind: 'failed', ...this.endings.failure(run, isVerdict(thrown) ? thrown : stopReason) };
+  }
+}
+
+/** Claims what there are places for on this instance, and starts what it has won. */
+@Injectable()
+export class RunStarter {
+  constructor(
+    @Inject(SCHEDULER_OPTIONS) private readonly options: Pick<ResolvedSchedulerOptions, 'maxConcurrentRuns'>,
+    private readonly runs: InFlightRuns,
+    private readonly claims: ClaimService,
+    private readonly executor: ExecutorService,
+    readonly time: DatabaseTime,
+  ) {}
+
+  get places(): number {
+    return this.options.maxConcurrentRuns;
+  }
+
+  get taken(): number {
+    return this.runs.taken;
+  }
+
+  get room(): number {
+    return Math.max(0, this.places - this.taken);
+  }
+
+  /** True when what is left of a run of the job keeps its next one from starting here. */
+  lingers(job: JobDefinition): boolean {
+    return this.runs.lingers(job);
+  }
+
+  /** Whether each of these has a row by now. */
+  decided(due: readonly Candidate[]): Promise<boolean[]> {
+    return this.claims.decided(due);
+  }
+
+  /** @returns a verdict for each, in the order they were given */
+  startDue(due: readonly Candidate[]): Promise<readonly ClaimVerdict[]> {
+    return this.runs.reserving(due.length, async () => {
+      const { owned, verdicts } = await this.claims.claimDue(due);
+      this.executor.start(owned);
+      return verdicts;
+    });
+  }
+
+  /** @returns those that were started */
+  startWaiting(
+    waiting: readonly Pick<WaitingRun, 'jobName' | 'fireTime' | 'attempt' | 'placeNeededAt'>[],
+    jobs: ReadonlyMap<string, JobDefinition>,
+  ): Promise<readonly OwnedRun[]> {
+    return this.runs.reserving(waiting.length, async () => {
+      const owned = await this.claims.claimWaiting(waiting, jobs);
+      this.executor.start(owned);
+      return owned;
+    });
   }
 }

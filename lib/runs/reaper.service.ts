@@ -1,19 +1,16 @@
 import { Injectable } from '@nestjs/common';
+import { monotonicNow } from '../database/clock.js';
+import type { WakeUp } from '../database/wake-up.js';
 import { KnownJobs } from '../jobs/known-jobs.js';
+import { PollPace } from '../jobs/poll-pace.js';
+import { Duty } from '../observe/duty.js';
+import { isRunEnd, type SchedulerEvent } from '../observe/scheduler-event.js';
+import { SchedulerEvents } from '../observe/scheduler-events.js';
 import type { JobDefinition } from '../options/job-definition.js';
 import { runId, type RunKey } from '../options/run.js';
-import { SchedulerEvents } from '../observe/scheduler-events.js';
-import { RefusedData } from './refused-data.js';
-import { DatabaseTime } from '../database/clock.js';
-import { isRunEnd, type SchedulerEvent } from '../observe/scheduler-event.js';
-import type { WakeUp } from '../database/wake-up.js';
-import { Duty } from '../observe/duty.js';
-import { monotonicNow } from '../database/clock.js';
-import { PollPace } from '../jobs/poll-pace.js';
-import { JobCursors } from '../jobs/job-cursors.js';
-import { UnregisteredJobs } from '../jobs/unregistered-jobs.service.js';
-import { WaitingRuns } from './waiting-runs.service.js';
 import { type ReapedRun, type ReaperOutlook, ReapingRepository, type RefusedRun } from './reaping.repository.js';
+import { RefusedData } from './refused-data.js';
+import { WaitingRuns } from './waiting-runs.service.js';
 
 const REAP_AT_ONCE = 100;
 
@@ -45,10 +42,7 @@ export class ReaperService extends Duty {
     private readonly jobs: KnownJobs,
     private readonly store: ReapingRepository,
     private readonly waiting: WaitingRuns,
-    private readonly unregistered: UnregisteredJobs,
-    private readonly cursors: JobCursors,
     private readonly pace: PollPace,
-    private readonly time: DatabaseTime,
     events: SchedulerEvents,
   ) {
     super(events, { name: 'reaper', maxSleepMs: pace.longestMs });
@@ -102,11 +96,8 @@ export class ReaperService extends Duty {
 
   /** One pass. @returns milliseconds until something is open */
   async reap(): Promise<number> {
-    const names = this.known.map(({ name }) => name);
     const resting = this.refused.resting('reap').runs;
-    const sentAt = monotonicNow();
-    const outlook = await this.store.outlook(names, resting);
-    this.time.observe(outlook.databaseNow, sentAt);
+    const outlook = await this.waiting.outlook(resting);
     if (outlook.nextExpiry) this.tellOfRuns();
     const untilExpiry = until(outlook.nextExpiry, outlook.databaseNow);
     const untilAttempt = until(outlook.nextAttempt, outlook.databaseNow);
@@ -127,8 +118,7 @@ export class ReaperService extends Duty {
   private untilNextLook({ nextExpiry, nextAttempt, strays }: ReaperOutlook): number {
     const soon = Math.min(this.pace.usualMs, ...this.known.map(({ leaseMs }) => leaseMs));
     if (nextExpiry || nextAttempt || strays) return soon;
-    const untilDue = Math.max(0, this.cursors.nextDueAt - this.time.now());
-    return Math.max(soon, Math.min(this.pace.idleMs, untilDue + soon));
+    return Math.max(soon, Math.min(this.pace.idleMs, this.waiting.untilDue + soon));
   }
 
   private async reapExpired(resting: readonly RunKey[]): Promise<void> {
@@ -139,7 +129,7 @@ export class ReaperService extends Duty {
   private async reapStrays(resting: readonly RunKey[]): Promise<void> {
     if (monotonicNow() < this.straysAt) return;
     this.straysAt = monotonicNow() + STRAYS_EVERY_MS;
-    this.tellReaped(await this.store.orphanRunsOf(this.unregistered.names, this.tellRefused, resting));
+    this.tellReaped(await this.store.orphanRunsOf(this.jobs.unregistered, this.tellRefused, resting));
   }
 
   private readonly tellRefused = (run: RefusedRun) => this.refused.tell('reap', runId(run), run, run.problem);

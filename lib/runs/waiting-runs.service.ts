@@ -1,16 +1,13 @@
-import { Inject, Injectable } from '@nestjs/common';
-import { KnownJobs } from '../jobs/known-jobs.js';
-import { SCHEDULER_OPTIONS } from '../options/tokens.js';
+import { Injectable } from '@nestjs/common';
 import { backlogRoom } from '../catch-up/backlog-room.js';
-import type { JobDefinition } from '../options/job-definition.js';
-import { ClaimService, type Candidate } from './claim.service.js';
-import { ExecutorService } from './executor.service.js';
-import { InFlightRuns } from './in-flight-runs.js';
-import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
-import { DatabaseTime } from '../database/clock.js';
-import type { RunTrigger } from '../options/run.js';
+import { monotonicNow } from '../database/clock.js';
 import { JobCursors } from '../jobs/job-cursors.js';
-import { ReapingRepository, type StartableRun } from './reaping.repository.js';
+import { KnownJobs } from '../jobs/known-jobs.js';
+import type { JobDefinition } from '../options/job-definition.js';
+import type { RunKey, RunTrigger } from '../options/run.js';
+import type { Candidate } from './claim.service.js';
+import { RunStarter } from './executor.service.js';
+import { type ReaperOutlook, ReapingRepository, type StartableRun } from './reaping.repository.js';
 
 /** Since when the oldest occurrence that is due waits for each kind of places. Milliseconds. */
 type Contested = ReadonlyMap<string, number>;
@@ -70,15 +67,28 @@ export class WaitingRuns {
   private readonly places = new ContestedPlaces();
 
   constructor(
-    @Inject(SCHEDULER_OPTIONS) private readonly options: ResolvedSchedulerOptions,
     private readonly jobs: KnownJobs,
     private readonly store: ReapingRepository,
-    private readonly claims: ClaimService,
-    private readonly executor: ExecutorService,
-    private readonly runs: InFlightRuns,
+    private readonly starter: RunStarter,
     private readonly cursors: JobCursors,
-    private readonly time: DatabaseTime,
   ) {}
+
+  /**
+   * What there is to reap and to start, by one cheap look.
+   * @param resting runs whose leases do not count: they were refused
+   */
+  async outlook(resting: readonly RunKey[]): Promise<ReaperOutlook> {
+    const names = this.jobs.runnable().map(({ definition }) => definition.name);
+    const sentAt = monotonicNow();
+    const outlook = await this.store.outlook(names, resting);
+    this.starter.time.observe(outlook.databaseNow, sentAt);
+    return outlook;
+  }
+
+  /** Milliseconds until an occurrence of any job is due; not below 0. */
+  get untilDue(): number {
+    return Math.max(0, this.cursors.nextDueAt - this.starter.time.now());
+  }
 
   /** @returns how many were started */
   async start(): Promise<number> {
@@ -100,9 +110,8 @@ export class WaitingRuns {
     jobs: ReadonlyMap<string, JobDefinition>,
     isNext: (run: StartableRun, job: JobDefinition) => boolean = () => true,
   ): Promise<number> {
-    const slots = this.options.maxConcurrentRuns;
-    const room = slots - this.runs.taken;
-    if (room <= 0 || jobs.size === 0) return 0;
+    const { room, places: slots } = this.starter;
+    if (room === 0 || jobs.size === 0) return 0;
     const { nextDueAt } = this.cursors;
     const slotNeededAt = slots === 1 ? instant(nextDueAt) : null;
     const found = await this.store.waiting(
@@ -115,31 +124,23 @@ export class WaitingRuns {
       slotNeededAt,
     );
     const waiting = found.filter((run) => isNext(run, jobs.get(run.jobName)!));
-    const backlog = backlogRoom(slots, this.runs.taken, nextDueAt - this.time.now());
+    const backlog = backlogRoom(slots, this.starter.taken, nextDueAt - this.starter.time.now());
     // Live ones come first: what is behind them has the room that they leave.
-    const fitting = waiting
-      .slice(0, Math.max(0, slots - this.runs.taken))
-      .filter((run, index) => !isBacklog(run) || index < backlog);
-    return this.runs.reserving(fitting.length, async () => {
-      const owned = await this.claims.claimWaiting(
-        fitting.map((run) => ({
-          ...run,
-          placeNeededAt: this.placeNeededAt(run, jobs.get(run.jobName)!, slotNeededAt),
-        })),
-        jobs,
-      );
-      this.executor.start(owned);
-      this.places.started(
-        owned.map(({ jobName, trigger }) => ({ job: jobs.get(jobName)!, trigger })),
-        this.time.now(),
-      );
-      return owned.length;
-    });
+    const fitting = waiting.slice(0, this.starter.room).filter((run, index) => !isBacklog(run) || index < backlog);
+    const owned = await this.starter.startWaiting(
+      fitting.map((run) => ({ ...run, placeNeededAt: this.placeNeededAt(run, jobs.get(run.jobName)!, slotNeededAt) })),
+      jobs,
+    );
+    this.places.started(
+      owned.map(({ jobName, trigger }) => ({ job: jobs.get(jobName)!, trigger })),
+      this.starter.time.now(),
+    );
+    return owned.length;
   }
 
   private startable(): Map<string, JobDefinition> {
     const known = this.jobs.runnable().map(({ definition }) => definition);
-    return new Map(known.filter((job) => !this.runs.lingers(job)).map((job) => [job.name, job]));
+    return new Map(known.filter((job) => !this.starter.lingers(job)).map((job) => [job.name, job]));
   }
 
   private placeNeededAt({ beside }: StartableRun, job: JobDefinition, slotNeededAt: Date | null): Date | null {

@@ -29,7 +29,7 @@ it('a stop waits for the one job that is being decided, not for all that were mi
   const options = { pollIntervalMs: 60_000 } as ResolvedSchedulerOptions;
   const catchUps = new CatchUpService(
     options,
-    { due: () => ({ live: [], missed }) } as unknown as JobCursors,
+    { due: () => ({ live: [], missed }), whenMissed: () => {} } as unknown as JobCursors,
     silentStore,
     time,
     new SchedulerEvents(),

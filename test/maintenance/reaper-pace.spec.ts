@@ -3,6 +3,7 @@ import { KnownJobs } from '../../lib/jobs/known-jobs.js';
 import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
 import { WakeUps } from '../../lib/observe/wake-ups.js';
 import type { InFlightRuns } from '../../lib/runs/in-flight-runs.js';
+import { WaitingRuns } from '../../lib/runs/waiting-runs.service.js';
 import { ReaperService } from '../../lib/runs/reaper.service.js';
 import { DatabaseTime } from '../../lib/database/clock.js';
 import { JobCursor } from '../../lib/jobs/job-cursor.js';
@@ -40,17 +41,12 @@ async function sleep(
   cursors.set(new JobCursor(job, NOW));
   const pace = new PollPace({ pollIntervalMs: 5_000 }, wakeUps, { size: 0 } as InFlightRuns);
   const time = new DatabaseTime();
-  const unregistered = { names: [] };
-  const reaper = new ReaperService(
-    known,
-    { outlook: async () => ({ ...NOTHING, ...outlook }), orphanRunsOf: async () => (strays++, []) } as never,
-    {} as never,
-    unregistered as never,
-    cursors,
-    pace,
-    time,
-    new SchedulerEvents(),
-  );
+  const store = {
+    outlook: async () => ({ ...NOTHING, ...outlook }),
+    orphanRunsOf: async () => (strays++, []),
+  } as never;
+  const waiting = new WaitingRuns(known, store, { time } as never, cursors);
+  const reaper = new ReaperService(known, store, waiting, pace, new SchedulerEvents());
   return reaper.reap();
 }
 

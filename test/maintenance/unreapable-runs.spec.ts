@@ -6,6 +6,7 @@ import { JobCursors } from '../../lib/jobs/job-cursors.js';
 import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
 import { WakeUps } from '../../lib/observe/wake-ups.js';
 import type { InFlightRuns } from '../../lib/runs/in-flight-runs.js';
+import { WaitingRuns } from '../../lib/runs/waiting-runs.service.js';
 import { ReaperService } from '../../lib/runs/reaper.service.js';
 import { aJob } from '../support/job.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
@@ -41,16 +42,9 @@ beforeEach(async () => {
   const wakeUps = new WakeUps();
   wakeUps.areHeard = true;
   const pace = new PollPace({ pollIntervalMs: 5_000 }, wakeUps, { size: 0 } as InFlightRuns);
-  reaper = new ReaperService(
-    known,
-    stores.reaper,
-    { start: async () => 0 } as never,
-    { names: [] } as never,
-    new JobCursors(),
-    pace,
-    new DatabaseTime(),
-    events,
-  );
+  const starter = { places: 0, room: 0, lingers: () => false, time: new DatabaseTime() } as never;
+  const waiting = new WaitingRuns(known, stores.reaper, starter, new JobCursors());
+  reaper = new ReaperService(known, stores.reaper, waiting, pace, events);
 });
 afterEach(async () => {
   jest.restoreAllMocks();

@@ -1,6 +1,8 @@
 import { beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { JobDefinition } from '../../lib/options/job-definition.js';
 import { DatabaseTime } from '../../lib/database/clock.js';
+import { DueRuns } from '../../lib/runs/agenda.js';
+import { RunStarter } from '../../lib/runs/executor.service.js';
 import { ClaimOrder } from '../../lib/runs/claim-order.js';
 import { JobCursor } from '../../lib/jobs/job-cursor.js';
 import { TickerService } from '../../lib/runs/ticker.service.js';
@@ -55,18 +57,21 @@ class Bench {
       this.looked.push(keys);
       return keys.map((one) => this.decided.has(one));
     };
-    this.ticker = new TickerService(
-      { pollIntervalMs: 5_000, maxConcurrentRuns } as never,
-      this.cursors,
-      this.order,
+    this.cursors.whenMissed(() => (this.caughtUp += 1));
+    const starter = new RunStarter(
+      { maxConcurrentRuns },
+      this.runs as never,
       { claimDue, decided } as never,
       { start: (owned: unknown[]) => ((this.runs.size += owned.length), this.started()) } as never,
-      { wake: () => (this.caughtUp += 1) } as never,
+      time,
+    );
+    this.ticker = new TickerService(
+      { pollIntervalMs: 5_000 },
+      new DueRuns(this.cursors, this.order, starter),
+      starter,
       {
         startBefore: async (due: readonly Candidate[]) => void this.lookedFirst.push([due.length, this.asked.length]),
       } as never,
-      this.runs as never,
-      time,
       { emit: () => {} } as never,
     );
   }

@@ -36,7 +36,7 @@ async function look(stored: UnregisteredJob[], declared: JobDefinition[]): Promi
   const jobs = new UnregisteredJobs(instances, known, events);
   await jobs.look('one');
   await jobs.look('one');
-  if (jobs.names.length > 0) orphaned.push(jobs.names);
+  if (known.unregistered.length > 0) orphaned.push(known.unregistered);
 }
 
 describe('of jobs that no live instance declares any more', () => {

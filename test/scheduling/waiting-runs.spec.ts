@@ -3,6 +3,7 @@ import { KnownJobs } from '../../lib/jobs/known-jobs.js';
 import type { JobDefinition } from '../../lib/options/job-definition.js';
 import { DatabaseTime } from '../../lib/database/clock.js';
 import { JobCursors } from '../../lib/jobs/job-cursors.js';
+import { RunStarter } from '../../lib/runs/executor.service.js';
 import { WaitingRuns } from '../../lib/runs/waiting-runs.service.js';
 import type { WaitingRun } from '../../lib/runs/claim.js';
 import { aDue } from '../support/due.js';
@@ -49,16 +50,14 @@ function instance(jobs: JobDefinition[] = [LIVE, OTHER, MANY], { taken = 0, ling
   };
   const time = new DatabaseTime();
   time.observe(new Date(), performance.now());
-  return new WaitingRuns(
-    { maxConcurrentRuns: 100 } as never,
-    known,
-    stores.reaper,
+  const starter = new RunStarter(
+    { maxConcurrentRuns: 100 },
+    runs as never,
     { claimWaiting } as never,
     { start: () => {} } as never,
-    runs as never,
-    new JobCursors(),
     time,
   );
+  return new WaitingRuns(known, stores.reaper, starter, new JobCursors());
 }
 
 /** The schedule's occurrence of so many seconds ago, as a tick has it. */
