@@ -4,7 +4,7 @@ import type { InDoubtPolicy } from '../../lib/receipts/receipt-options.js';
 import { NEVER_CONNECTED } from '../../lib/receipts/receipt-options.js';
 import { openStores, type Stores } from '../support/stores.js';
 
-const PAGE = readFileSync(new URL('../../docs/effects.md', import.meta.url), 'utf8');
+const PAGE = readFileSync(new URL('../../docs/external-effects.md', import.meta.url), 'utf8');
 
 let stores: Stores;
 beforeAll(async () => {
@@ -16,7 +16,7 @@ const stepOf = async (state: string, policy: InDoubtPolicy) =>
   (await stores.test.query<{ step: string }>('select receipt_call_step_1($1, true, $2) as step', [state, policy]))[0]!
     .step;
 
-describe('docs/effects.md', () => {
+describe('docs/external-effects.md', () => {
   it('says what an attempt does about a receipt that is there', async () => {
     const block = PAGE.split(/\n\n/).find((text) => text.startsWith('| state |'))!;
     const [head, , ...rows] = block.split('\n').map((line) =>

@@ -13,13 +13,15 @@ import { delivered } from '../../lib/operations/delivered.js';
 import { refusalOf, statusOf } from '../../lib/trigger/trigger.module.js';
 import { readTriggerRequest } from '../../lib/trigger/trigger-request.js';
 
-const PAGE = readFileSync(new URL('../../docs/external-trigger.md', import.meta.url), 'utf8');
+const read = (page: string) => readFileSync(new URL(`../../docs/${page}`, import.meta.url), 'utf8');
+const PAGE = read('external-trigger.md');
+const CLOCKS = read('external-clocks.md');
 const SCHEDULE = compileSchedule('15 2 * * *', 'UTC');
 const RULES = { schedule: SCHEDULE, lateAfterMs: 120_000, catchUpWindowMs: 86_400_000, fallbackMs: null };
 const PLANNED = Date.parse('2026-11-30T01:15:00Z');
 
 const blocks = (language: string): string[] =>
-  [...PAGE.matchAll(new RegExp('```' + language + '\\n([^]*?)```', 'g'))].map(([, text]) => text!);
+  [...CLOCKS.matchAll(new RegExp('```' + language + '\\n([^]*?)```', 'g'))].map(([, text]) => text!);
 const at = (text: string) => Date.parse(`2026-11-${text.replace(' ', 'T')}Z`);
 const short = (millis: number) => new Date(millis).toISOString().slice(8, 19).replace('T', ' ');
 
@@ -83,7 +85,7 @@ describe('docs/external-trigger.md: what a delivery becomes', () => {
   });
 });
 
-describe('docs/external-trigger.md: manifests', () => {
+describe('docs/external-clocks.md', () => {
   const cronJobs = blocks('yaml').map((text) => parse(text) as any);
   const podOf = (cronJob: any) => cronJob.spec.jobTemplate.spec.template.spec;
   /** As Kubernetes fills it in. */

@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { formatDuration } from '../../lib/options/duration.js';
 import { JOB_OPTIONS, MODULE_OPTIONS } from '../../lib/options/defaults.js';
@@ -55,46 +55,4 @@ describe('docs/options.md', () => {
     'says that %s of the module is %s by default',
     (name, byDefault) => expect(module.get(name!)).toBe(byDefault),
   );
-
-  it('says of an option what README says of it', () => {
-    const rows = read('README.md')
-      .split('## Options')[1]!
-      .split('\n## ')[0]!
-      .split('\n')
-      .filter((line) => line.startsWith('| `'));
-    expect(rows.length).toBeGreaterThan(8);
-    expect(rows.filter((row) => !page.includes(row))).toEqual([]);
-  });
-});
-
-const PAGES = [
-  'README.md',
-  'sample-app/README.md',
-  ...readdirSync(new URL('docs/', ROOT))
-    .filter((name) => name.endsWith('.md'))
-    .map((name) => `docs/${name}`),
-];
-
-/** As GitHub makes it of a heading. */
-const anchor = (heading: string) =>
-  heading
-    .trim()
-    .toLowerCase()
-    .replace(/[^\p{L}\p{N}\s_-]/gu, '')
-    .replaceAll(' ', '-');
-
-describe('links between the pages', () => {
-  it.each(PAGES)('of %s lead to a page and a heading', (page) => {
-    const links = [...read(page).matchAll(/\]\(([^)\s]+)\)/g)]
-      .map(([, to]) => to!)
-      .filter((to) => !/^https?:/.test(to));
-    const broken = links.filter((to) => {
-      const [path, heading] = to.split('#');
-      const at = path === '' ? new URL(page, ROOT) : new URL(path!, new URL(page, ROOT));
-      if (!existsSync(at)) return true;
-      if (heading === undefined) return false;
-      return ![...readFileSync(at, 'utf8').matchAll(/^#+ (.+)$/gm)].some(([, text]) => anchor(text!) === heading);
-    });
-    expect(broken).toEqual([]);
-  });
 });

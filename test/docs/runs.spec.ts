@@ -8,10 +8,11 @@ import { SchedulerService } from '../../lib/operations/scheduler.service.js';
 
 const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
 const PAGE = read('docs/runs.md');
+const TABLES = [PAGE, read('docs/alerts.md'), read('docs/troubleshooting.md')].join('\n\n');
 
 /** The rows below a heading, cell by cell. */
 function table(firstHeading: string): string[][] {
-  const block = PAGE.split(/\n\n/).find((text) => text.startsWith(`| ${firstHeading} |`))!;
+  const block = TABLES.split(/\n\n/).find((text) => text.startsWith(`| ${firstHeading} |`))!;
   return block
     .trim()
     .split('\n')
@@ -56,7 +57,9 @@ describe('docs/runs.md', () => {
     ];
     expect(drawn.sort()).toEqual(moves.sort());
   });
+});
 
+describe('docs/troubleshooting.md and docs/alerts.md', () => {
   it('says what each trouble with the database is, and whether it passes', () => {
     const rows = TROUBLES.map(([kind, passing, codes, , advice]) => [
       kind,

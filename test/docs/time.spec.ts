@@ -14,7 +14,9 @@ interface Table {
 }
 
 const DAY_MS = 86_400_000;
-const PAGE = readFileSync(new URL('../../docs/time.md', import.meta.url), 'utf8');
+const PAGES = ['time.md', 'clock-changes.md', 'overlap-missed-retries.md']
+  .map((page) => readFileSync(new URL(`../../docs/${page}`, import.meta.url), 'utf8'))
+  .join('\n\n');
 
 /** A check of one kind of table, by its first and its last heading: what the row should say, and what it says. */
 const CHECKS: Readonly<Record<string, (row: string[], table: Table) => [found: unknown, written: unknown]>> = {
@@ -82,14 +84,12 @@ const CHECKS: Readonly<Record<string, (row: string[], table: Table) => [found: u
 const WORDS = [
   'field … also',
   ' … the clock shows the time twice',
-  'option … what it does',
-  'the occurrence … what a backfill does',
+  '`signal.reason` … the run ends as',
   'which clock is wrong … what happens',
-  'moment … what fires',
 ];
 
-describe('docs/time.md', () => {
-  const tables = tablesOf(PAGE);
+describe('the pages about time', () => {
+  const tables = tablesOf(PAGES);
 
   it('has every kind of table, and none that nobody checks', () => {
     const kinds = new Set(tables.map(kindOf));
