@@ -54,8 +54,6 @@ export const createJobRuns = migration('CreateJobRuns1796000000002', {
     where status in ('running', 'fanned_out')`,
     `create index if not exists job_runs_waiting on @schema.job_runs (next_attempt_at)
     where status in ('queued', 'failed', 'orphaned')`,
-    `create index if not exists job_runs_of_backfill on @schema.job_runs (backfill_id)
-    where backfill_id is not null`,
     // Few, and looked for from any fire time inside them.
     `create index if not exists job_runs_gaps on @schema.job_runs (job_name, fire_time)
     where gap_from is not null`,

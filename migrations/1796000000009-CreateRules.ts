@@ -106,6 +106,26 @@ export const createRules = migration('CreateRules1796000000009', {
       end
     $$`,
 
+    // How many seconds the last attempt of a run that has ended took; 0 where none began, null while the run is open. A
+    // difference of two instants may be out of an interval's range.
+    `create or replace function @schema.run_took_1(status text, started_at timestamptz, finished_at timestamptz) returns float8
+    language sql immutable as $$
+      select case when status in ('done', 'dead', 'skipped', 'cancelled') then coalesce(
+        (extract(epoch from finished_at at time zone 'UTC') - extract(epoch from started_at at time zone 'UTC'))::float8, 0) end
+    $$`,
+
+    // Finds the longest run of a backfill, and those that are open, without a look at the others.
+    `create index if not exists job_runs_of_backfill on @schema.job_runs (backfill_id, @schema.run_took_1(status, started_at, finished_at))
+    where backfill_id is not null`,
+
+    // How many runs of a backfill are open.
+    `create or replace function @schema.backfill_open_1(its_backfill uuid) returns table (open bigint) language sql stable as $$
+      select count(*)
+      from   @schema.job_runs run
+      where  run.backfill_id = its_backfill
+      and    @schema.run_took_1(run.status, run.started_at, run.finished_at) is null
+    $$`,
+
     // No attempt is left to the run: those that were handed back do not count.
     `create or replace function @schema.run_is_used_up_1(attempt integer, releases integer, max_attempts integer) returns boolean
     language sql immutable as $$
@@ -113,6 +133,9 @@ export const createRules = migration('CreateRules1796000000009', {
     $$`,
   ],
   down: [
+    `drop function if exists @schema.backfill_open_1`,
+    `drop index if exists @schema.job_runs_of_backfill`,
+    `drop function if exists @schema.run_took_1`,
     `drop function if exists @schema.earlier_attempts_with_1`,
     `drop function if exists @schema.run_is_used_up_1`,
     `drop function if exists @schema.run_is_asked_for_1`,

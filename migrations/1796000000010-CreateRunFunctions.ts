@@ -7,9 +7,6 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
     // began.
     `alter table @schema.job_runs add column if not exists claim integer`,
 
-    // How long the longest of its runs has taken: a look at what waits would read all of them.
-    `alter table @schema.job_backfills add column if not exists longest_seconds double precision not null default 0`,
-
     // A run whose pages are replayed waits like any other, and goes on with them.
     `create or replace function @schema.job_runs_refuse_move() returns trigger language plpgsql as $$
     begin
@@ -91,8 +88,9 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
 
     // The run has a place beside the others of its job and its backfill. One that goes alone has it when nothing of the
     // job is under way, apart from what others may run beside. A backfill's run gives way: it has to be over before the
-    // schedule needs its place. It may take as long as the longest of its backfill so far and of the job's last twenty,
-    // a fifth more, and a little for the start. The turns count those that may want the same place.
+    // schedule needs its place. It may take as long as the longest of its backfill so far and of the job's last twenty
+    // that are done, among its newest hundred; a fifth more, and a little for the start. The turns count those that may
+    // want the same place.
     `create or replace function @schema.run_has_place_1(
       its_job text, its_trigger text, is_beside boolean, is_alone boolean, its_overlap text, its_parallel integer, its_turn bigint,
       its_backfill uuid, its_backfill_turn bigint, needed_at timestamptz)
@@ -123,20 +121,24 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
                          and    live.trigger <> 'backfill'
                          and    @schema.run_waits_1(live.status)
                          and    live.next_attempt_at <= clock_timestamp() + estimate.longest))
-               from  (select least(coalesce(max(took.seconds), 0), 31536000) * interval '1.2 seconds' + interval '100 milliseconds' as longest
-                      -- In seconds: the interval between two instants may be out of its range, which would fail the look for all jobs.
-                      from  (select backfill.longest_seconds as seconds
-                             from   @schema.job_backfills backfill
-                             where  backfill.id = its_backfill
-                             union  all
-                             (select (extract(epoch from recent.finished_at) - extract(epoch from recent.started_at))::float8
-                              from   @schema.job_runs recent
-                              where  recent.job_name = its_job
-                              -- In words that the planner takes for half of them: of 'done' alone, where nobody has analyzed the table, it
-                              -- expects so few that it would read all runs of the job and sort them.
-                              and    case recent.status when 'done' then true end
-                              order  by recent.fire_time desc
-                              limit  20)) took) estimate) end
+               from  (select least(greatest(
+                               (select @schema.run_took_1(own.status, own.started_at, own.finished_at)
+                                from   @schema.job_runs own
+                                where  own.backfill_id = its_backfill
+                                and    @schema.run_took_1(own.status, own.started_at, own.finished_at) is not null
+                                order  by @schema.run_took_1(own.status, own.started_at, own.finished_at) desc
+                                limit  1),
+                               (select max(@schema.run_took_1(done.status, done.started_at, done.finished_at))
+                                from  (select newest.status, newest.started_at, newest.finished_at
+                                       from  (select recent.fire_time, recent.status, recent.started_at, recent.finished_at
+                                              from   @schema.job_runs recent
+                                              where  recent.job_name = its_job
+                                              order  by recent.fire_time desc
+                                              limit  100) newest
+                                       where  newest.status = 'done'
+                                       order  by newest.fire_time desc
+                                       limit  20) done),
+                               0), 31536000) * interval '1.2 seconds' + interval '100 milliseconds' as longest) estimate) end
     $$`,
 
     // What the row keeps of the attempt before, when the next one begins.
@@ -450,7 +452,7 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
     `create or replace function @schema.job_run_start_1(candidates jsonb, instance text, its_claim integer)
     returns table (job_name text, fire_time timestamptz, attempt integer, releases integer, trigger text, beside boolean,
                    lease_until timestamptz, pages integer, data jsonb, has_checkpoint boolean, checkpoint jsonb, now timestamptz)
-    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off as $$
+    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
     #variable_conflict use_column
     declare
       locks text[];
@@ -560,37 +562,22 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
         join   given on given.job_name = run.job_name and given.fire_time = run.fire_time
         where  run_is_ours_1(given.attempt, given.claimed_by, run.attempt, run.claimed_by, run.status, run.lease_until)
         for    no key update of run skip locked
-      ),
-      ended as (
-        update job_runs run
-        set    status = case when free.status = 'done' or run.cancel_requested_at is null then free.status else 'cancelled' end,
-               reason = case when free.status = 'done' then run.reason
-                             when run.cancel_requested_at is null then free.reason
-                             else coalesce(run.cancel_reason, free.reason) end,
-               error = case when free.status = 'done' then run.error else free.error end,
-               finished_at = clock_timestamp(),
-               next_attempt_at = case when free.status <> 'done' and run.cancel_requested_at is null
-                                      then clock_timestamp() + free.retry_in_ms * interval '1 millisecond' end,
-               releases = least(run.releases + free.releases, run.attempt)
-        from   free
-        where  run.job_name = free.job_name
-        and    run.fire_time = free.fire_time
-        and    run_is_ours_1(free.attempt, free.claimed_by, run.attempt, run.claimed_by, run.status, run.lease_until)
-        returning free.place, run.status, run.reason, run.backfill_id,
-                  extract(epoch from run.finished_at) - extract(epoch from run.started_at) as seconds
-      ),
-      -- Of those that go beyond what the estimate has to spare. Nobody waits for it: it is told again by the next one.
-      longer as materialized (
-        select backfill.id, took.seconds
-        from  (select backfill_id, max(seconds)::float8 as seconds from ended where backfill_id is not null group by backfill_id) took
-        join   job_backfills backfill on backfill.id = took.backfill_id
-        where  backfill.longest_seconds * 1.1 < took.seconds
-        for    no key update of backfill skip locked
-      ),
-      kept as (
-        update job_backfills backfill set longest_seconds = longer.seconds from longer where backfill.id = longer.id
       )
-      select ended.place, ended.status, ended.reason from ended;
+      update job_runs run
+      set    status = case when free.status = 'done' or run.cancel_requested_at is null then free.status else 'cancelled' end,
+             reason = case when free.status = 'done' then run.reason
+                           when run.cancel_requested_at is null then free.reason
+                           else coalesce(run.cancel_reason, free.reason) end,
+             error = case when free.status = 'done' then run.error else free.error end,
+             finished_at = clock_timestamp(),
+             next_attempt_at = case when free.status <> 'done' and run.cancel_requested_at is null
+                                    then clock_timestamp() + free.retry_in_ms * interval '1 millisecond' end,
+             releases = least(run.releases + free.releases, run.attempt)
+      from   free
+      where  run.job_name = free.job_name
+      and    run.fire_time = free.fire_time
+      and    run_is_ours_1(free.attempt, free.claimed_by, run.attempt, run.claimed_by, run.status, run.lease_until)
+      returning free.place, run.status, run.reason;
 
       if jsonb_path_exists(ends, '$[*] ? (@.status == "queued")') then perform wake_1('runs'); end if;
     end $$`,
@@ -856,7 +843,7 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
     // again, by the same rules.
     `create or replace function @schema.job_run_waiting_1(jobs jsonb, most integer, slot_needed_at timestamptz)
     returns table (job_name text, fire_time timestamptz, attempt integer, trigger text, beside boolean, since timestamptz)
-    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off as $$
+    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
     #variable_conflict use_column
     begin
       return query
@@ -1046,7 +1033,6 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
     `drop function if exists @schema.run_gives_way_1`,
     `drop function if exists @schema.run_goes_alone_1`,
     `drop function if exists @schema.run_precedence_1`,
-    `alter table if exists @schema.job_backfills drop column if exists longest_seconds`,
     `alter table if exists @schema.job_runs drop column if exists claim`,
   ],
 });

@@ -130,11 +130,7 @@ export const createBackfillFunctions = migration('CreateBackfillFunctions1796000
              left_alone = backfill.left_alone + (planned ->> 'left_alone')::integer
       where  backfill.id = its_id;
       verdict := 'fed';
-      if (planned ->> 'at_end')::boolean and not exists (
-        select from job_runs run
-        where  run.backfill_id = its_id
-        and    run.status in ('queued', 'running', 'fanned_out', 'failed', 'orphaned'))
-      then
+      if (planned ->> 'at_end')::boolean and (select open = 0 from backfill_open_1(its_id)) then
         verdict := 'finished';
         update job_backfills backfill
         set    finished_at = clock_timestamp()

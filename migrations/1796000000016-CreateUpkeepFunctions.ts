@@ -256,10 +256,7 @@ export const createUpkeepFunctions = migration('CreateUpkeepFunctions17960000000
         select backfill.id
         from   job_backfills backfill
         where  coalesce(backfill.cancelled_at, backfill.finished_at) < clock_timestamp() - actions_ms * interval '1 millisecond'
-        and    not exists (
-                 select from job_runs run
-                 where  run.backfill_id = backfill.id
-                 and    run.status in ('queued', 'running', 'fanned_out', 'failed', 'orphaned'))
+        and   (select open = 0 from backfill_open_1(backfill.id))
         order  by backfill.created_at
         limit  most
         for    update of backfill skip locked

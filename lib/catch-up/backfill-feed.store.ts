@@ -105,14 +105,12 @@ export class BackfillFeedStore {
   }
 
   private async look(id: string, { name, schedule }: JobDefinition): Promise<Active | null> {
-    const { jobRuns, jobBackfills, jobSchedule } = this.database.tables;
+    const { tables } = this.database;
+    const { jobBackfills, jobSchedule } = tables;
     const [active] = await this.query<Active>(
       `select range_to, fed_until, max_concurrent, replay, xmin::text as seen, clock_timestamp() as now,
              (select decided_until from ${jobSchedule} where name = $2 and cron = $3 and time_zone = $4) as decided_until,
-             (select count(*)
-              from   ${jobRuns} run
-              where  run.backfill_id = backfill.id
-              and    run.status in ('queued', 'running', 'fanned_out', 'failed', 'orphaned'))::integer as open
+             (select open from ${tables.qualify('backfill_open_1')}(backfill.id))::integer as open
        from   ${jobBackfills} backfill
        where  id = $1
        and    finished_at is null
