@@ -188,7 +188,7 @@ describe('G9 catch-up', () => {
   });
 });
 
-describe('what docs/runs.md says', () => {
+describe('what docs/overlap-missed-retries.md says', () => {
   it('with overlap replace what is caught up tells no run to stop, and waits until the one under way has ended', async () => {
     const replacing = aJob('job', '*/10 * * * * *', { missed: 'once', lateAfterMs: 0, overlap: 'replace' });
     await registered(replacing, fires(6));
