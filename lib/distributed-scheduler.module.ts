@@ -76,9 +76,12 @@ import { Overrides } from './operations/overrides.service.js';
 import { Pauses } from './operations/pauses.service.js';
 import { SchedulerService } from './operations/scheduler.service.js';
 import { Skips } from './operations/skips.service.js';
-import { asyncOptionsProviders } from './options/async-options.js';
+import {
+  asyncOptionsProviders,
+  type DistributedSchedulerAsyncOptions,
+  type DistributedSchedulerOptions,
+} from './options/scheduler-options.js';
 import { resolveSchedulerOptions, type ResolvedSchedulerOptions } from './options/resolve-options.js';
-import type { DistributedSchedulerAsyncOptions, DistributedSchedulerOptions } from './options/scheduler-options.js';
 import { DatabaseTime } from './database/clock.js';
 import { Registration } from './database/registration.js';
 import { createInstanceId } from './lifecycle/instance.js';
@@ -99,7 +102,7 @@ import { WaitingRuns } from './runs/waiting-runs.service.js';
 import { WatermarkService } from './jobs/watermark.service.js';
 import { isEmbeddedPostgresInstalled } from './database/embedded-server.js';
 import { SchedulerDatabase } from './database/scheduler-database.js';
-import { STORE_PROVIDERS } from './lifecycle/providers.js';
+import { ENTITIES, STORE_PROVIDERS } from './lifecycle/providers.js';
 
 const OPTIONS_PROVIDERS: Provider[] = [
   {
@@ -119,7 +122,8 @@ const OPTIONS_PROVIDERS: Provider[] = [
     useFactory: async (options: ResolvedSchedulerOptions, single: SingleModule) => {
       await single.require();
       const tell = (text: string) => (options.logging ? new OwnLogger().warn(text) : undefined);
-      return SchedulerDatabase.open(options, schedulerMigrationsIn(options.schema), tell);
+      const tables = { entities: ENTITIES, migrations: schedulerMigrationsIn(options.schema) };
+      return SchedulerDatabase.open(options, tables, tell);
     },
   },
   { provide: DatabaseTime, useFactory: () => new DatabaseTime() },

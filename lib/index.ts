@@ -10,11 +10,11 @@ export type {
   PostgresConnection,
 } from './options/scheduler-options.js';
 export type { Duration } from './options/duration.js';
-export type { FeatureFlags } from './options/feature-flags.js';
+export type { FeatureFlags } from './options/scheduler-options.js';
 
 // Jobs
 export { DistributedCron, DistributedCronHandler } from './jobs/distributed-cron.decorator.js';
-export type { DistributedCronOptions } from './options/job-options.js';
+export type { DistributedCronOptions } from './options/job-definition.js';
 export type { JobDefinition, MissedPolicy, OverlapPolicy } from './options/job-definition.js';
 export { JobRegistry } from './jobs/job.registry.js';
 export type { RegisteredJob } from './jobs/known-jobs.js';
@@ -67,14 +67,14 @@ export type { FlagAnswer } from './runs/flag-answers.js';
 export type { FlagState } from './operations/flags.service.js';
 export type { EffectInDoubt, ResolvedEffects } from './operations/in-doubt.service.js';
 export type { InventoryEntry, KeptAction, LastRun } from './operations/inventory.service.js';
-export type { ClockChange } from './cron/clock-change-preview.js';
+export type { ClockChange } from './cron/clock-changes.js';
 export type { Pause } from './operations/pauses.service.js';
 
 // What is told
 export { SchedulerEvents } from './observe/scheduler-events.js';
 export type { EventOf, SchedulerEvent } from './observe/scheduler-event.js';
 export { ALERT_SINK } from './options/tokens.js';
-export type { Alert, AlertSink } from './observe/alert.js';
+export type { Alert, AlertSink } from './options/alert-options.js';
 export type { DatabaseTrouble } from './errors/database-trouble.js';
 export type { StoredError } from './errors/stored-error.js';
 

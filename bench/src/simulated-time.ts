@@ -1,4 +1,4 @@
-import { mixed } from '../../dist/lib/cron/text-hash.js';
+import { mixed } from '../../dist/lib/jobs/job-instance.store.js';
 import { DueQueue } from '../../dist/lib/jobs/due-queue.js';
 
 const START = Date.parse('2026-03-01T00:00:00Z');

@@ -1,8 +1,7 @@
 import type { Duration } from '../options/duration.js';
 import { InvalidOptionsError } from '../errors/errors.js';
 import { readObject } from '../options/operator-options.js';
-import { duration, expected, flag, schemaName, type Rule } from '../options/option-rules.js';
-import type { OptionTable } from '../options/read-options.js';
+import { duration, expected, flag, schemaName, type Rule, type OptionTable } from '../options/option-rules.js';
 
 /** Where BullMQ keeps its queues, and how. Without any: in the scheduler's own database. */
 export interface BullMqOptions {

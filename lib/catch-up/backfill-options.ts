@@ -1,7 +1,6 @@
 import type { OverlapPolicy } from '../options/job-definition.js';
 import { readObject } from '../options/operator-options.js';
-import { flag, integer, oneOf, text } from '../options/option-rules.js';
-import { defaultsOf, type OptionTable, type Values } from '../options/read-options.js';
+import { flag, integer, oneOf, text, defaultsOf, type OptionTable, type Values } from '../options/option-rules.js';
 
 /** Whether runs of a backfill may go on beside others of their job. */
 export type BackfillOverlap = 'forbid' | 'allow';

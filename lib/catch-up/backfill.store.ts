@@ -1,6 +1,6 @@
 import { compileSchedule, type Schedule } from '../cron/schedule.js';
 import { type Query, queryOn } from '../database/query.js';
-import { unlessBusy } from '../database/until-it-holds.js';
+import { unlessBusy } from '../database/retry.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
 import { renamedJob } from '../errors/errors.js';
 import { standingsElsewhere, noSuchJob } from '../jobs/stored-job.js';

@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { monthOf } from '../cron/months.js';
+import { monthOf } from '../options/retention.js';
 import type { Schedule } from '../cron/schedule.js';
 import { PartitionStore } from '../database/partition.store.js';
 import { AfterRegistration } from '../database/registration.js';

@@ -4,6 +4,7 @@ import { resolveSchedulerOptions } from '../options/resolve-options.js';
 import { JobRunRepository } from '../runs/job-run.repository.js';
 import { DeliveryStore } from '../operations/delivery.store.js';
 import { PartitionStore } from '../database/partition.store.js';
+import { JobRun } from '../runs/job-run.entity.js';
 import { SchedulerDatabase } from '../database/scheduler-database.js';
 import type { TriggerCommand } from './trigger-arguments.js';
 
@@ -13,7 +14,7 @@ export async function deliverByDatabase(command: TriggerCommand, env: NodeJS.Pro
     { schema: command.schema, poolSize: 1 },
     { env: { ...env, NODE_ENV: 'production' }, embeddedInstalled: false },
   );
-  const database = await SchedulerDatabase.open(options, []);
+  const database = await SchedulerDatabase.open(options, { entities: [JobRun] });
   try {
     const store = new DeliveryStore(database, new JobRunRepository(database, new PartitionStore(database)));
     const delivered = await deliver(store, { ...command, data: command.data ?? null });

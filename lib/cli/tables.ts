@@ -2,7 +2,7 @@ import { Temporal } from 'temporal-polyfill';
 import { formatDuration } from '../options/duration.js';
 import { duration } from '../options/option-rules.js';
 import { timeZoneOf } from '../cron/time-zone.js';
-import { readInstant } from '../cron/planned-time.js';
+import { readInstant } from '../trigger/trigger-request.js';
 import { InvalidOptionsError } from '../errors/errors.js';
 
 /** A cell; null is shown as a dash. */

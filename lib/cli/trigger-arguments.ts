@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { parseArgs, type ParseArgsConfig } from 'node:util';
 import type { DeliveredTime } from '../operations/delivery.js';
-import { readInstant, timeOfKubernetesJob } from '../cron/planned-time.js';
+import { readInstant, timeOfKubernetesJob } from '../trigger/trigger-request.js';
 import { InvalidOptionsError, unknownOption } from '../errors/errors.js';
 import { problemsOfData } from '../options/run-time-job.js';
 import { duration, schemaName, text, type Rule } from '../options/option-rules.js';

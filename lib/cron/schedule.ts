@@ -1,7 +1,6 @@
 import { isDate } from 'node:util/types';
 import { InvalidOptionsError, unknownOption } from '../errors/errors.js';
-import { withCalendar } from './calendar-schedule.js';
-import { readCalendar } from './calendar.js';
+import { withCalendar, readCalendar } from './calendar.js';
 import { parseCronExpression } from './cron-expression.js';
 import { timeZoneOf } from './time-zone.js';
 import { type Schedule, ZonedSchedule } from './zoned-schedule.js';

@@ -1,6 +1,5 @@
-import { firingIn } from './clock-change-preview.js';
-import { clockChangesOf, type ClockChange } from './clock-change-preview.js';
-import { countMatches, firstMatch, lastMatch } from './cron-calendar.js';
+import { firingIn, clockChangesOf, type ClockChange } from './clock-changes.js';
+import { countMatches, firstMatch, lastMatch } from './cron-matches.js';
 import type { CronExpression } from './cron-expression.js';
 import { timeZoneWarning, type OffsetPeriod, type TimeZone } from './time-zone.js';
 

@@ -2,22 +2,14 @@ import { DataSource, type MigrationInterface } from 'typeorm';
 import { unreachable } from '../errors/database-trouble.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import type { PostgresConnection } from '../options/scheduler-options.js';
-import { CONNECT_TIMEOUT_MS, KEEP_ALIVE } from './client-config.js';
-import { JobAction } from '../operations/job-action.entity.js';
-import { JobBackfill } from '../catch-up/job-backfill.entity.js';
-import { JobFlag } from '../jobs/job-flag.entity.js';
-import { JobInstance } from '../jobs/job-instance.entity.js';
-import { JobPage } from '../fan-out/job-page.entity.js';
-import { JobRun } from '../runs/job-run.entity.js';
-import { JobSchedule } from '../jobs/job-schedule.entity.js';
-import { clientOf, Connections } from './clients.js';
-import { clientWithPatience } from './patient-client.js';
-import { Receipt } from '../receipts/receipt.entity.js';
+import { CONNECT_TIMEOUT_MS, KEEP_ALIVE } from './query.js';
+import { clientOf, Connections, clientWithPatience } from './clients.js';
 
-/** What `migrations` of a TypeORM data source takes. */
-export type MigrationClass = new () => MigrationInterface;
-
-const ENTITIES = [JobSchedule, JobRun, JobPage, Receipt, JobBackfill, JobInstance, JobAction, JobFlag];
+/** What TypeORM is told of this library's tables. */
+export interface OwnTables {
+  readonly entities: (new () => object)[];
+  readonly migrations: (new () => MigrationInterface)[];
+}
 
 /** Where TypeORM notes which of the library's migrations have run. */
 export const MIGRATIONS_TABLE = 'distributed_cron_migrations';
@@ -37,7 +29,7 @@ const ASIDE_PATIENCE_MS = 120_000;
 export function coordinationSource(
   connection: PostgresConnection,
   options: ResolvedSchedulerOptions,
-  migrations: MigrationClass[],
+  tables: OwnTables,
   whenReadOnly: () => void,
 ): DataSource {
   const open = new Connections(whenReadOnly);
@@ -46,8 +38,7 @@ export function coordinationSource(
       Client: clientWithPatience(MOST_PATIENCE_MS, open),
     }),
     schema: options.schema,
-    entities: ENTITIES,
-    migrations,
+    ...tables,
     migrationsTableName: MIGRATIONS_TABLE,
   });
   connections.set(source, open);

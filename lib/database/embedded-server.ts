@@ -5,10 +5,18 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { SetupError } from '../errors/errors.js';
-import { checkAccess, type EmbeddedBinaries, locateBinaries, serverAccount } from './embedded-binaries.js';
-import { type ProcessPlace, type RunningServer, runToEnd, startServer } from './embedded-process.js';
+import {
+  checkAccess,
+  type EmbeddedBinaries,
+  locateBinaries,
+  serverAccount,
+  type ProcessPlace,
+  type RunningServer,
+  runToEnd,
+  startServer,
+} from './embedded-process.js';
 
-export { isEmbeddedPostgresInstalled } from './embedded-binaries.js';
+export { isEmbeddedPostgresInstalled } from './embedded-process.js';
 
 /** What a caller of `startEmbeddedServer` may choose. */
 export interface EmbeddedServerOptions {

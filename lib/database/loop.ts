@@ -1,7 +1,7 @@
 import { LONGEST_TIMER_MS } from '../options/duration.js';
-import { inCleanContext } from './clean-context.js';
 import { monotonicNow } from './clock.js';
 import { LONGEST_RETRY_MS, retryDelay } from './retry.js';
+import { AsyncLocalStorage } from 'node:async_hooks';
 
 /** One pass of a periodic duty; returns how many milliseconds to sleep before the next. */
 export type Pass = () => Promise<number>;
@@ -114,3 +114,10 @@ function tell(listen: () => void): void {
     // There is nobody else to tell.
   }
 }
+
+/**
+ * Does something in the async context in which this module was loaded, that of nobody's request. What outlives its
+ * caller begins here: a timer, a loop, a connection or a handler that was started inside a request would keep that
+ * request's tenant, user or trace for ever, and show it to all that follows.
+ */
+export const inCleanContext: <Result>(work: () => Result) => Result = AsyncLocalStorage.snapshot();

@@ -1,4 +1,4 @@
-import { monthOf, nextMonth } from '../cron/months.js';
+import { monthOf, nextMonth } from '../options/retention.js';
 import { SetupError } from '../errors/errors.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
 import { isMissingPartition } from './sql-state.js';

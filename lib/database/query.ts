@@ -1,5 +1,126 @@
+import pg from 'pg';
+import type { PostgresConnection } from '../options/scheduler-options.js';
 import { type DataSource, type EntityManager, type QueryRunner, QueryRunnerAlreadyReleasedError } from 'typeorm';
-import { OWN_TYPES } from './client-config.js';
+
+/** Options of pg's `Client`. Its types are not everybody's dependency, so they are not named here. */
+export type ClientOptions = Record<string, unknown>;
+
+/** A connection's settings as plain values that can cross to a thread. The password may be made anew by a function. */
+export interface ConnectionSettings {
+  readonly config: ClientOptions;
+  /** Set when the application gives the password by a function. */
+  readonly password: (() => string | Promise<string>) | null;
+  /** The options that are left out because they are functions, which can't cross: `ssl.checkServerIdentity`. */
+  readonly functions: readonly string[];
+}
+
+/** For how long a connection is waited for, in milliseconds, unless the application says so. */
+export const CONNECT_TIMEOUT_MS = 10_000;
+
+/**
+ * The kernel asks after so long without a word whether the other side is there, and again each second, as Node.js sets
+ * it. What is connected for long is idle for minutes, and by the kernel’s own default it would be hours until one was
+ * missed that a firewall has dropped.
+ */
+export const KEEP_ALIVE = { keepAlive: true, keepAliveInitialDelayMillis: 10_000 };
+
+/** What TypeORM would connect with, for a connection outside its pools. */
+export function connectionSettings(connection: PostgresConnection, applicationName: string): ConnectionSettings {
+  const main = connection.replication?.master ?? connection;
+  const { password } = main;
+  const functions: string[] = [];
+  const config = {
+    connectionString: main.url,
+    host: main.host,
+    port: main.port,
+    user: main.username,
+    password: typeof password === 'function' ? undefined : password,
+    database: main.database,
+    ssl: plain(main.ssl, 'ssl', functions),
+    connectionTimeoutMillis: connection.connectTimeoutMS ?? CONNECT_TIMEOUT_MS,
+    ...KEEP_ALIVE,
+    // As in TypeORM, these come last.
+    ...(plain(connection.extra, 'extra', functions) as object | undefined),
+    application_name: applicationName,
+  };
+  return {
+    config: plain(config, '', []) as ClientOptions,
+    password: typeof password === 'function' ? password : null,
+    functions,
+  };
+}
+
+/** Without what is undefined (pg would take it over the url's) and without functions, whose names are noted. */
+function plain(value: unknown, path: string, functions: string[]): unknown {
+  if (value instanceof Uint8Array) return new Uint8Array(value);
+  if (Array.isArray(value)) return value.map((entry, index) => plain(entry, `${path}[${index}]`, functions));
+  if (typeof value !== 'object' || value === null) return value;
+  // Not Object.entries: pg's pool hides `ssl.key` from what lists an object.
+  return Object.fromEntries(
+    Object.getOwnPropertyNames(value).flatMap((name) => {
+      const entry = (value as Record<string, unknown>)[name];
+      if (typeof entry === 'function') functions.push(`${path}.${name}`);
+      return entry === undefined || typeof entry === 'function'
+        ? []
+        : [[name, plain(entry, `${path}.${name}`, functions)]];
+    }),
+  );
+}
+
+type TypeParser = (text: string) => unknown;
+
+const json: TypeParser = (text) => JSON.parse(text) as unknown;
+
+/** By the type's number in PostgreSQL, and that of arrays of it: what this library reads. */
+const READ: readonly (readonly [type: number, array: number, parser: TypeParser])[] = [
+  [16, 1000, (text) => text === 't'],
+  [19, 1003, String],
+  [20, 1016, String],
+  [21, 1005, Number],
+  [23, 1007, Number],
+  [25, 1009, String],
+  [26, 1028, Number],
+  [114, 199, json],
+  [700, 1021, Number],
+  [701, 1022, Number],
+  [1043, 1015, String],
+  [1184, 1185, instant],
+  [1700, 1231, String],
+  [2950, 2951, String],
+  [3802, 3807, json],
+];
+
+const PARSERS = new Map<number, TypeParser>(
+  READ.flatMap(([type, array, parser]) => [
+    [type, parser],
+    [array, arrayOf(parser)],
+  ]),
+);
+
+/**
+ * How answers to this library's statements are read, over whatever connection they come: as pg does by itself. Many
+ * applications change that for their whole process (`pg.types.setTypeParser`) or for a pool of theirs, and where
+ * `false` comes as the text `f`, each receipt would be written twice. What is not listed is read as text.
+ */
+export const OWN_TYPES = {
+  getTypeParser: (oid: number, format?: 'text' | 'binary'): TypeParser => {
+    const parser = PARSERS.get(oid) ?? String;
+    return format === 'binary' ? (pg.types.getTypeParser(oid, format) as TypeParser) : parser;
+  },
+};
+
+/** pg's own, which @types/pg does not declare. */
+function arrayOf(parser: TypeParser): TypeParser {
+  const { arrayParser } = pg.types as unknown as {
+    arrayParser: { create(text: string, parser: TypeParser): { parse(): unknown } };
+  };
+  return (text) => arrayParser.create(text, parser).parse();
+}
+
+/** `2026-01-31 09:00:00.123456+05:30`; the offset's minutes are left out when they are zero. */
+function instant(text: string): Date {
+  return new Date(text.replace(' ', 'T').replace(/([+-]\d\d)$/, '$1:00'));
+}
 
 /** What the server answered to one statement. */
 export interface Answer {

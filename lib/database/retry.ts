@@ -1,6 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { monotonicNow } from './clock.js';
-import { isConflict, isReadOnly } from './sql-state.js';
+import { isConflict, isReadOnly, isImpatience } from './sql-state.js';
+import { adviceAtStart, databaseTrouble } from '../errors/database-trouble.js';
+import { SchedulerError, SetupError, busy, OperationRefusedError } from '../errors/errors.js';
+import { formatDuration } from '../options/duration.js';
 
 const FIRST_RETRY_MS = 100;
 
@@ -71,5 +74,88 @@ export async function againOnConflict<Result>(
       if (!again || over) throw error;
       await sleep(wait);
     }
+  }
+}
+
+/** How often it is told that the start still waits, in milliseconds. */
+const TELL_EVERY_MS = 5_000;
+
+/** How long a start waits for its database, and who is told. */
+export interface Patience {
+  /** Milliseconds; 0 fails at once. */
+  readonly waitMs: number;
+  readonly tell: (text: string) => void;
+}
+
+/**
+ * Does the work, again and again while the database is in the way for reasons that may pass. A wrong password or a
+ * missing database is told at once.
+ * @throws what the work throws, in words where it is the database's trouble
+ */
+export function withPatience<Result>({ waitMs, tell }: Patience, work: () => Promise<Result>): Promise<Result> {
+  const deadline = monotonicNow() + waitMs;
+  let toldAt = -Infinity;
+  const goesOn = (error: unknown, _failures: number, pause: number) => {
+    const left = deadline - monotonicNow();
+    if (!databaseTrouble(error)?.passing || pause > left) return false;
+    if (monotonicNow() - toldAt < TELL_EVERY_MS) return true;
+    toldAt = monotonicNow();
+    const most = formatDuration(Math.round(left / 1_000) * 1_000);
+    tell(`Waiting for the database, ${most} more at most: ${(inWords(error) as Error).message}`);
+    return true;
+  };
+  return retry(work, goesOn, { keepsAlive: true }).catch((error: unknown) => {
+    throw inWords(error);
+  });
+}
+
+/** What a start fails with: the database's trouble in words, everything else as it is. */
+export function inWords(error: unknown): unknown {
+  const trouble = databaseTrouble(error);
+  return error instanceof Error && !(error instanceof SchedulerError) && trouble
+    ? new SetupError(
+        'database-unusable',
+        `The scheduler cannot start with its database: ${error.message}. ${adviceAtStart(trouble)}`,
+        { cause: error },
+      )
+    : error;
+}
+
+/** What was read did not hold any more when it was to be written: nothing was. */
+export const STALE = Symbol('stale');
+
+/** Each try takes milliseconds: whoever is always overtaken has a process or a database that stands still. */
+const MOST_TRIES = 20;
+
+/**
+ * Reads, plans and writes, again while others come between: nothing is locked while this process is waited for.
+ * @param what for people: what is changed
+ * @throws OperationRefusedError when it was changed meanwhile, each time
+ */
+export async function untilItHolds<Result>(
+  what: string,
+  attempt: () => Promise<Result | typeof STALE>,
+): Promise<Result> {
+  for (let tries = 0; tries < MOST_TRIES; tries++) {
+    const result = await attempt();
+    if (result !== STALE) return result;
+  }
+  throw new OperationRefusedError(
+    'changed-meanwhile',
+    `${what} was changed by others each time it was to be changed: nothing was done. Try again.`,
+  );
+}
+
+/**
+ * Calls the function of an operator's verb, which does not wait for long.
+ * @param asked `cancel`, `pause`, …
+ * @param what `job "export"`
+ * @throws OperationRefusedError when another transaction holds for long what it would change
+ */
+export async function unlessBusy<Result>(asked: string, what: string, call: () => Promise<Result>): Promise<Result> {
+  try {
+    return await call();
+  } catch (error) {
+    throw isImpatience(error) ? busy(asked, what) : error;
   }
 }

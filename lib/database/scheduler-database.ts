@@ -1,22 +1,74 @@
 import type { DataSource } from 'typeorm';
+import { ask, connectionSettings, type ConnectionSettings, queryOn, type Queryable } from './query.js';
+import { sessionOf, type PgSession } from './clients.js';
 import type { PostgresConnection } from '../options/scheduler-options.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { unreachable } from '../errors/database-trouble.js';
-import { inCleanContext } from './clean-context.js';
+import { inCleanContext } from './loop.js';
 import { Slots } from './collections.js';
-import { connectionSettings, type ConnectionSettings } from './client-config.js';
 import {
   applicationSource,
   asideSource,
   coordinationSource,
   leaveConnections,
   receiptSource,
-  type MigrationClass,
+  type OwnTables,
 } from './data-sources.js';
-import { callFunction, type FunctionValue } from './call-function.js';
-import { withPatience } from './patience.js';
+import { withPatience } from './retry.js';
 import { startEmbeddedServer, type EmbeddedServer } from './embedded-server.js';
 import { Tables } from './tables.js';
+import { randomBytes } from 'node:crypto';
+import { inTransaction } from './transactions.js';
+
+/** What a function of the database takes. Instants go as ISO 8601, JSON as text. */
+export type FunctionValue = string | number | boolean | null | readonly (string | number | boolean | null)[];
+
+/**
+ * Calls a function of the database: one statement, so that no lock is held while this process is waited for. It reads
+ * committed whatever the session's default is: what looks after it has taken a lock must look afresh.
+ * @param name qualified
+ * @returns its rows
+ */
+export async function callFunction<Row>(
+  dataSource: DataSource,
+  name: string,
+  values: readonly FunctionValue[],
+): Promise<Row[]> {
+  const call = (given: readonly string[]) => `select * from ${name}(${given.join(', ')})`;
+  const queryRunner = dataSource.createQueryRunner();
+  try {
+    const client = (await queryRunner.connect()) as PgSession;
+    const { isReadCommitted } = await sessionOf(client);
+    if (!isReadCommitted) return await readCommitted<Row>(client, call(values.map((value) => literal(value, client))));
+    return [await ask(client, call(values.map((_, index) => `$${index + 1}`)), [...values])].flat()[0]!.rows as Row[];
+  } finally {
+    await queryRunner.release();
+  }
+}
+
+/**
+ * As one message, behind a pooler whose sessions begin with another level: a message of several statements takes no
+ * parameters.
+ */
+async function readCommitted<Row>(client: PgSession, statement: string): Promise<Row[]> {
+  try {
+    const results = [await ask(client, `begin isolation level read committed;\n${statement};\ncommit`)].flat();
+    return results.at(-2)!.rows as Row[];
+  } catch (error) {
+    await client.query('rollback').catch(() => {});
+    throw error;
+  }
+}
+
+function literal(value: FunctionValue, client: PgSession): string {
+  if (value === null || typeof value === 'boolean') return String(value);
+  return client.escapeLiteral(typeof value === 'object' ? arrayLiteral(value) : String(value));
+}
+
+/** In quotes, so that an entry that is empty, or the word null, is one. */
+function arrayLiteral(values: readonly (string | number | boolean | null)[]): string {
+  return `{${values.map((value) => (value === null ? 'null' : `"${String(value).replace(/["\\]/g, '\\$&')}"`)).join(',')}}`;
+}
 
 /** TypeORM's options, and where they came from, for people. */
 interface Connection {
@@ -50,12 +102,12 @@ export class SchedulerDatabase {
   }
 
   /**
-   * @param migrations the library's, for `migrate: true`
+   * @param tables migrations for `migrate: true`, entities for the repositories
    * @param tell told in words while it waits for the database
    */
   static async open(
     options: ResolvedSchedulerOptions,
-    migrations: MigrationClass[],
+    { entities = [], migrations = [] }: Partial<OwnTables> = {},
     tell: (text: string) => void = () => {},
   ): Promise<SchedulerDatabase> {
     const source = options.connection;
@@ -70,7 +122,7 @@ export class SchedulerDatabase {
     const readOnly = { tell: () => {} };
     const connect = () =>
       inCleanContext(() =>
-        coordinationSource(connection.options, options, migrations, () => readOnly.tell()).initialize(),
+        coordinationSource(connection.options, options, { entities, migrations }, () => readOnly.tell()).initialize(),
       ).catch((error: unknown) => {
         throw unreachable(connection.from, error);
       });
@@ -148,4 +200,72 @@ export class SchedulerDatabase {
     if (this.coordination.isInitialized) await this.coordination.destroy();
     await this.embedded?.stop();
   }
+}
+
+/** Nobody waits for the lock meanwhile: its key is this look's own. */
+const MOST_IDLE_MS = 5_000;
+
+interface Theirs {
+  readonly same: boolean;
+  readonly role: string;
+  readonly usable: boolean;
+}
+
+/**
+ * Says what is in the way of receipts on another way to a database; null where nothing is. Whether it is the
+ * scheduler's own is tried, not read off names or numbers, which a copy of a database shares with it: a lock that is
+ * held here must be seen there.
+ */
+export async function problemWithDatabase(scheduler: SchedulerDatabase, target: Queryable): Promise<string | null> {
+  const { tables } = scheduler;
+  const lock = randomBytes(8).readBigInt64BE().toString();
+  return inTransaction(scheduler.coordination, async (own) => {
+    const [{ schema, receipts, runs, pages }] = (await own(
+      `select set_config('idle_in_transaction_session_timeout', $2, true),
+              pg_advisory_xact_lock($1::bigint),
+              $3::regclass::oid::text as receipts,
+              $4::regclass::oid::text as runs,
+              $5::regclass::oid::text as pages,
+              (select relnamespace::text from pg_class where oid = $3::regclass) as schema`,
+      [lock, String(MOST_IDLE_MS), tables.receipts, tables.jobRuns, tables.jobPages],
+    )) as [{ schema: string; receipts: string; runs: string; pages: string }];
+    const [theirs] = await queryOn(target)<Theirs>(
+      `select exists (select
+                      from   pg_locks
+                      where  locktype = 'advisory'
+                      and    objsubid = 1
+                      and    granted
+                      and    database = (select oid from pg_database where datname = current_database())
+                      and    (classid::bigint << 32) | objid::bigint = $1::bigint) as same,
+              session_user::text as role,
+              has_schema_privilege($2::oid, 'usage')
+              and has_table_privilege($3::oid, 'select')
+              and has_table_privilege($3::oid, 'insert')
+              and has_table_privilege($3::oid, 'update')
+              and has_table_privilege($4::oid, 'select')
+              and has_any_column_privilege($4::oid, 'update')
+              and has_table_privilege($5::oid, 'select')
+              and has_any_column_privilege($5::oid, 'update')
+              and not exists (select
+                              from   pg_proc
+                              where  pronamespace = $2::oid
+                              and    proname like 'receipt\\_%'
+                              and    not has_function_privilege(oid, 'execute')) as usable`,
+      [lock, schema, receipts, runs, pages],
+    );
+    if (!theirs!.same)
+      return 'is not the database of the scheduler’s tables: receipt and effect could not be committed together. Give the data source of that database';
+    if (!theirs!.usable) {
+      return `comes as role "${theirs!.role}", which may not write receipts: grant it usage on schema ${tables.schema}, execute on its functions, and select, insert, update on ${tables.receipts}, ${tables.jobRuns} and ${tables.jobPages}`;
+    }
+    const [end] = await own<{ may: boolean }>(
+      `select ${tables.qualify('may_end_sessions_of_1')}(theirs.oid) as may from pg_roles theirs where rolname = $1`,
+      [theirs!.role],
+    );
+    if (end?.may) return null;
+    return (
+      `comes as role "${theirs!.role}", whose sessions the scheduler’s role may not end: a process frozen in its transaction would hold its run for ever. ` +
+      `Let both use one role, or grant pg_signal_backend to the scheduler’s`
+    );
+  });
 }

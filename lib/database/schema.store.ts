@@ -10,7 +10,7 @@ import { monotonicNow } from './clock.js';
 import { MIGRATIONS_TABLE } from './data-sources.js';
 import { retryDelay } from './retry.js';
 import { isConflict, isImpatience, postgresError } from './sql-state.js';
-import { inTransaction, lockName } from './transaction.js';
+import { inTransaction, lockName } from './transactions.js';
 
 const TABLES = [
   'job_schedule',

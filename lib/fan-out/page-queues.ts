@@ -1,6 +1,6 @@
 import { Inject, Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
-import { inCleanContext } from '../database/clean-context.js';
+import { inCleanContext } from '../database/loop.js';
 import { SchedulerDatabase } from '../database/scheduler-database.js';
 import { InvalidOptionsError } from '../errors/errors.js';
 import { describeError } from '../errors/stored-error.js';

@@ -2,11 +2,9 @@ import { createHash } from 'node:crypto';
 import { hasWhatJsonbRefuses } from '../errors/stored-error.js';
 import { JOB_OPTIONS } from '../options/defaults.js';
 import type { Duration } from '../options/duration.js';
-import type { Backoff, JobDefinition } from '../options/job-definition.js';
-import type { BackoffOptions } from '../options/job-options.js';
+import type { Backoff, JobDefinition, BackoffOptions } from '../options/job-definition.js';
 import { readObject } from '../options/operator-options.js';
-import { duration, integer } from '../options/option-rules.js';
-import type { OptionTable } from '../options/read-options.js';
+import { duration, integer, type OptionTable } from '../options/option-rules.js';
 import type { RunKey } from '../options/run.js';
 
 /** Where a page of a run stands. */

@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 import { CRON_METADATA, HANDLER_METADATA } from '../options/tokens.js';
 import { UsageError } from '../errors/errors.js';
-import type { DistributedCronOptions } from '../options/job-options.js';
+import type { DistributedCronOptions } from '../options/job-definition.js';
 import { warnUnlessDiscovered } from './undiscovered-jobs.js';
 
 /** One `@DistributedCron` on one method. */

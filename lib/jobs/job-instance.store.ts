@@ -1,11 +1,9 @@
 import type { Schedule } from '../cron/schedule.js';
-import { textHash } from '../cron/text-hash.js';
-import type { RulesOfZones } from '../cron/zone-rules.js';
-import type { FunctionValue } from '../database/call-function.js';
+import type { FunctionValue, SchedulerDatabase } from '../database/scheduler-database.js';
 import { type Query, queryOn } from '../database/query.js';
-import type { SchedulerDatabase } from '../database/scheduler-database.js';
-import { wakingUp } from '../database/wake-up.js';
+import { wakingUp } from '../database/tables.js';
 import type { JobDefinition } from '../options/job-definition.js';
+import { timeZoneOf } from '../cron/time-zone.js';
 
 /** A process that takes part. */
 export interface Presence {
@@ -168,4 +166,60 @@ export function numberOfNames(jobNames: readonly string[], handlers: readonly st
     ...handlers.map((name) => textHash(`handler ${name}`)),
   ];
   return hashes.reduce((sum, hash) => (sum ^ hash) >>> 0, 0);
+}
+
+/** By calendar year (UTC): a number for the offset with which it begins and all changes of the clock in it. */
+export type ZoneRules = Readonly<Record<string, number>>;
+
+/** The rules of zones, by their names. */
+export type RulesOfZones = Readonly<Record<string, ZoneRules>>;
+
+/** The rules of a zone in the year of an instant and in the next, as the time-zone data of this process have them. */
+export function zoneRules(timeZone: string, epochMs: number): ZoneRules {
+  const year = new Date(epochMs).getUTCFullYear();
+  return Object.fromEntries([year, year + 1].map((each) => [each, rulesOfYear(timeZone, each)]));
+}
+
+/** The zones that both know, and whose rules differ in a year that both know. */
+export function differingZones(own: RulesOfZones, other: RulesOfZones): string[] {
+  return Object.keys(own).filter((zone) =>
+    Object.entries(own[zone]!).some(([year, rules]) => {
+      const there = other[zone]?.[year];
+      return there !== undefined && there !== rules;
+    }),
+  );
+}
+
+function rulesOfYear(timeZone: string, year: number): number {
+  const zone = timeZoneOf(timeZone);
+  const end = Date.UTC(year + 1, 0);
+  let period = zone.periodAt(Date.UTC(year, 0));
+  const rules = [`from ${period.offsetMs}`];
+  while (period.endMs < end) {
+    const { offsetMs } = period;
+    period = zone.periodAt(period.endMs);
+    if (period.offsetMs !== offsetMs) rules.push(`${period.startMs} to ${period.offsetMs}`);
+  }
+  return textHash(rules.join(', '));
+}
+
+const FNV_OFFSET = 0x811c9dc5;
+const FNV_PRIME = 0x01000193;
+
+/** A 32-bit number of a text, the same everywhere (FNV-1a over its UTF-16 units). For spreading, not for secrets. */
+export function textHash(text: string): number {
+  let hash = FNV_OFFSET;
+  for (let index = 0; index < text.length; index++) hash = Math.imul(hash ^ text.charCodeAt(index), FNV_PRIME);
+  return mixed(hash);
+}
+
+/**
+ * Spreads a 32-bit number over all of its bits, so that numbers that are near each other are far apart (the finalizer
+ * of MurmurHash3).
+ */
+export function mixed(value: number): number {
+  let hash = value >>> 0;
+  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
+  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
+  return (hash ^ (hash >>> 16)) >>> 0;
 }

@@ -1,12 +1,17 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { KnownJobs } from './known-jobs.js';
 import { INSTANCE_ID, SCHEDULER_OPTIONS } from '../options/tokens.js';
-import { differingZones, zoneRules, type RulesOfZones } from '../cron/zone-rules.js';
+import {
+  differingZones,
+  zoneRules,
+  type RulesOfZones,
+  InstanceFactsStore,
+  type OtherInstance,
+} from './job-instance.store.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { DatabaseTime } from '../database/clock.js';
 import { monotonicNow } from '../database/clock.js';
-import { InstanceFactsStore, type OtherInstance } from './job-instance.store.js';
 
 /** An instance that is silent for so long, in milliseconds, is of a release that says nothing. */
 const HAS_SAID_AFTER_MS = 60_000;

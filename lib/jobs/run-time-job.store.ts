@@ -1,11 +1,10 @@
 import type { JobDefinition } from '../options/job-definition.js';
-import type { FunctionValue } from '../database/call-function.js';
+import type { FunctionValue, SchedulerDatabase } from '../database/scheduler-database.js';
 import { queryOn, type Query } from '../database/query.js';
-import { STALE, unlessBusy, untilItHolds } from '../database/until-it-holds.js';
+import { STALE, unlessBusy, untilItHolds } from '../database/retry.js';
 import type { PartitionStore } from '../database/partition.store.js';
 import { readJob, type JobAsRead } from './stored-job.js';
 import { planReplacements, rowsOf } from './replaced-schedules.js';
-import type { SchedulerDatabase } from '../database/scheduler-database.js';
 import type { RunTimeParts, StoredJob } from './stored-job.js';
 import { storedPolicies } from './stored-job.js';
 

@@ -4,7 +4,7 @@ import { SchedulerEvents } from '../observe/scheduler-events.js';
 import { Cancellations } from '../runs/cancellations.js';
 import { DatabaseTime } from '../database/clock.js';
 import type { SchedulerEvent } from '../observe/scheduler-event.js';
-import type { WakeUp } from '../database/wake-up.js';
+import type { WakeUp } from '../database/tables.js';
 import { Duty } from '../observe/duty.js';
 import { monotonicNow } from '../database/clock.js';
 import { JobScheduleStore } from './job-schedule.store.js';

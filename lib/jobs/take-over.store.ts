@@ -1,8 +1,8 @@
-import { isSpreadByName } from '../cron/cron-hash.js';
+import { isSpreadByName } from '../cron/cron-fields.js';
 import type { JobDefinition } from '../options/job-definition.js';
 import type { ReplacedSchedule } from '../catch-up/replaced-schedule.js';
 import { queryOn, type Query } from '../database/query.js';
-import { STALE, untilItHolds } from '../database/until-it-holds.js';
+import { STALE, untilItHolds } from '../database/retry.js';
 import type { PartitionStore } from '../database/partition.store.js';
 import { planReplacements, rowsOf } from './replaced-schedules.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';

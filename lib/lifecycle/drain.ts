@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
-import { inCleanContext } from '../database/clean-context.js';
+import { inCleanContext } from '../database/loop.js';
 import { PagesInFlight } from '../fan-out/page-executor.service.js';
 import { LONGEST_TIMER_MS } from '../options/duration.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';

@@ -5,6 +5,14 @@ import { BackfillStore } from '../catch-up/backfill.store.js';
 import { CancelStore } from '../operations/cancels.service.js';
 import { CatchUpStore } from '../catch-up/catch-up.store.js';
 import { IdempotencyKeys } from '../runs/idempotency-key.js';
+import { JobAction } from '../operations/job-action.entity.js';
+import { JobBackfill } from '../catch-up/job-backfill.entity.js';
+import { JobFlag } from '../jobs/job-flag.entity.js';
+import { JobInstance } from '../jobs/job-instance.entity.js';
+import { JobPage } from '../fan-out/job-page.entity.js';
+import { JobRun } from '../runs/job-run.entity.js';
+import { JobSchedule } from '../jobs/job-schedule.entity.js';
+import { Receipt } from '../receipts/receipt.entity.js';
 import { JobRunRepository } from '../runs/job-run.repository.js';
 import { ReapingRepository } from '../runs/reaping.repository.js';
 import { DeadLetterBulkStore } from '../operations/dead-letters.service.js';
@@ -36,6 +44,9 @@ import { SchemaStore } from '../database/schema.store.js';
 import { SkipStore } from '../operations/skips.service.js';
 import { TakeOverStore } from '../jobs/take-over.store.js';
 import { ToldStore } from '../observe/told.store.js';
+
+/** The library's tables, as TypeORM is told of them. */
+export const ENTITIES = [JobSchedule, JobRun, JobPage, Receipt, JobBackfill, JobInstance, JobAction, JobFlag];
 
 /** The stores and repositories, on the module's own connections. */
 export const STORE_PROVIDERS: Provider[] = [

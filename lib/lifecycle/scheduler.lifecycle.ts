@@ -17,7 +17,7 @@ import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { Registration } from '../database/registration.js';
 import { InstanceRegistration } from '../jobs/instance-registration.service.js';
 import { abandonConnections } from '../database/data-sources.js';
-import { inWords, withPatience, type Patience } from '../database/patience.js';
+import { inWords, withPatience, type Patience } from '../database/retry.js';
 import { SchedulerDatabase } from '../database/scheduler-database.js';
 import { SchemaStore } from '../database/schema.store.js';
 import { Drain } from './drain.js';

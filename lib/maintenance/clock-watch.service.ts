@@ -1,9 +1,8 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { SCHEDULER_OPTIONS } from '../options/tokens.js';
-import { judgeSkew } from '../database/clock-skew.js';
+import { judgeSkew, DatabaseTime } from '../database/clock.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
-import { DatabaseTime } from '../database/clock.js';
 import { Duty } from '../observe/duty.js';
 
 /** A look costs a subtraction. */

@@ -1,7 +1,6 @@
 import type { DataSource } from 'typeorm';
-import { callFunction } from '../database/call-function.js';
+import { callFunction, type SchedulerDatabase } from '../database/scheduler-database.js';
 import { type Query, queryOn } from '../database/query.js';
-import type { SchedulerDatabase } from '../database/scheduler-database.js';
 import { isImpatience } from '../database/sql-state.js';
 import type { Tables } from '../database/tables.js';
 import { type AgedPartition, forgettable, FORGOTTEN_TABLES, isNothing, type StillOpen } from '../options/retention.js';

@@ -1,9 +1,10 @@
-import { inCleanContext } from '../database/clean-context.js';
+import { inCleanContext } from '../database/loop.js';
 import { isOutOfReach } from '../errors/database-trouble.js';
 import { describeError } from '../errors/stored-error.js';
 import { formatDuration } from '../options/duration.js';
 import { runId, type RunKey } from '../options/run.js';
-import { type Alert, ALERT_SEVERITIES, type AlertKind, type AlertSink, type HeldBack } from './alert.js';
+import { type Alert, ALERT_SEVERITIES, type AlertKind, type AlertSink } from '../options/alert-options.js';
+import type { HeldBack } from './alert.js';
 import type { EventOf, SchedulerEvent } from './scheduler-event.js';
 import { wordingOf } from './wording.js';
 

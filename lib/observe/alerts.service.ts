@@ -1,22 +1,14 @@
 import { Inject, Injectable, type Type } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
-import { inCleanContext } from '../database/clean-context.js';
+import { inCleanContext } from '../database/loop.js';
 import { monotonicNow } from '../database/clock.js';
 import { InvalidOptionsError } from '../errors/errors.js';
 import type { AlertSinkOption } from '../options/alert-options.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { ALERT_SINK, SCHEDULER_OPTIONS } from '../options/tokens.js';
 import { AlertDelivery, alertOf, heldAlert, isToldByAll } from './alert-delivery.js';
-import {
-  admit,
-  type Alert,
-  type AlertGate,
-  type AlertRules,
-  type AlertSink,
-  closeWindows,
-  nextClosing,
-  OPEN_GATE,
-} from './alert.js';
+import { admit, type AlertGate, type AlertRules, closeWindows, nextClosing, OPEN_GATE } from './alert.js';
+import type { Alert, AlertSink } from '../options/alert-options.js';
 import { OwnLogger } from './own-logger.js';
 import { SchedulerEvents } from './scheduler-events.js';
 import { ToldStore } from './told.store.js';

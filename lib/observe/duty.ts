@@ -1,7 +1,7 @@
 import { databaseTrouble } from '../errors/database-trouble.js';
 import { describeError } from '../errors/stored-error.js';
 import { Loop, type LoopOptions } from '../database/loop.js';
-import type { WakeUp } from '../database/wake-up.js';
+import type { WakeUp } from '../database/tables.js';
 import type { SchedulerEvent } from './scheduler-event.js';
 import type { SchedulerEvents } from './scheduler-events.js';
 

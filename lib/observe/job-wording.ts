@@ -1,5 +1,5 @@
 import { readCalendar } from '../cron/calendar.js';
-import type { ClockChange } from '../cron/clock-change-preview.js';
+import type { ClockChange } from '../cron/clock-changes.js';
 import { timeZoneOf } from '../cron/time-zone.js';
 import { formatDuration } from '../options/duration.js';
 import type { JobDefinition } from '../options/job-definition.js';

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { filter, Observable, type Observer, type Operator, Subject, Subscriber, type Subscription } from 'rxjs';
-import { inCleanContext } from '../database/clean-context.js';
+import { inCleanContext } from '../database/loop.js';
 import { OwnLogger } from './own-logger.js';
 import type { EventOf, SchedulerEvent, SchedulerFact } from './scheduler-event.js';
 

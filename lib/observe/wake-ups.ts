@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { Subject, type Subscription } from 'rxjs';
-import type { WakeUp } from '../database/wake-up.js';
+import type { WakeUp } from '../database/tables.js';
 
 /** What the heartbeat's thread hears from other instances, on its way to the loops of this one. */
 @Injectable()

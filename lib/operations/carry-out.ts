@@ -1,8 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { FunctionValue } from '../database/call-function.js';
+import type { FunctionValue, SchedulerDatabase } from '../database/scheduler-database.js';
 import { queryOn } from '../database/query.js';
-import type { SchedulerDatabase } from '../database/scheduler-database.js';
-import { unlessBusy } from '../database/until-it-holds.js';
+import { unlessBusy } from '../database/retry.js';
 import { busy, renamedJob } from '../errors/errors.js';
 import { noSuchJob } from '../jobs/stored-job.js';
 

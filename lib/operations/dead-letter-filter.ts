@@ -1,8 +1,7 @@
 import type { RunStatus } from '../options/run.js';
 import { InvalidOptionsError } from '../errors/errors.js';
 import { readObject } from '../options/operator-options.js';
-import { expected, flag, integer, oneOf, text, type Rule } from '../options/option-rules.js';
-import type { OptionTable } from '../options/read-options.js';
+import { expected, flag, integer, oneOf, text, type Rule, type OptionTable } from '../options/option-rules.js';
 
 /** Runs that have failed and wait: for a person, or for their next attempt. */
 export type WaitingStatus = 'dead' | 'failed' | 'orphaned';

@@ -7,7 +7,7 @@ import type { Delivery } from '../runs/claim.js';
 import { queryOn, type Query } from '../database/query.js';
 import { noSuchJob } from '../jobs/stored-job.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
-import { wakeUp } from '../database/wake-up.js';
+import { wakeUp } from '../database/tables.js';
 
 /** A job as it was declared last: whoever delivers need not have its code. */
 export interface DeliverableJob

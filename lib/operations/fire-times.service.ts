@@ -2,8 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { KnownJobs } from '../jobs/known-jobs.js';
 import { unknownJobHere } from '../errors/errors.js';
 import { readOperationOptions } from '../options/operator-options.js';
-import { integer, type Reading } from '../options/option-rules.js';
-import type { OptionTable } from '../options/read-options.js';
+import { integer, type Reading, type OptionTable } from '../options/option-rules.js';
 import { DatabaseTime } from '../database/clock.js';
 
 const FIRE_TIMES_BY_DEFAULT = 5;

@@ -4,8 +4,7 @@ import { AfterRegistration } from '../database/registration.js';
 import { SchedulerDatabase } from '../database/scheduler-database.js';
 import type { StoredError } from '../errors/stored-error.js';
 import { instant, knownAs, readOperationOptions } from '../options/operator-options.js';
-import { integer, oneOf } from '../options/option-rules.js';
-import type { OptionTable } from '../options/read-options.js';
+import { integer, oneOf, type OptionTable } from '../options/option-rules.js';
 import type { RunKey, RunStatus, RunTrigger } from '../options/run.js';
 
 const STATUSES = [

@@ -4,14 +4,13 @@ import type { PartitionStore } from '../database/partition.store.js';
 import { type Query, queryOn } from '../database/query.js';
 import { AfterRegistration } from '../database/registration.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
-import { STALE, unlessBusy, untilItHolds } from '../database/until-it-holds.js';
+import { STALE, unlessBusy, untilItHolds } from '../database/retry.js';
 import { InvalidOptionsError, OperationRefusedError, renamedJob } from '../errors/errors.js';
 import { planReplacements, rowsOf } from '../jobs/replaced-schedules.js';
 import { ScheduleFollower } from '../jobs/schedule-follower.service.js';
 import { type JobAsRead, readJob, type StoredJob, noSuchJob } from '../jobs/stored-job.js';
 import { jobNameOf, type Operator, readOperationOptions, readOperator } from '../options/operator-options.js';
-import { expected, type Rule } from '../options/option-rules.js';
-import type { OptionTable } from '../options/read-options.js';
+import { expected, type Rule, type OptionTable } from '../options/option-rules.js';
 import type { ReadOperator } from './carry-out.js';
 
 /**

@@ -3,7 +3,7 @@ import { AfterRegistration } from '../database/registration.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
 import { InvalidOptionsError } from '../errors/errors.js';
 import { instant, jobNameOf, type Operator, readOperationOptions, readOperator } from '../options/operator-options.js';
-import type { OptionTable } from '../options/read-options.js';
+import type { OptionTable } from '../options/option-rules.js';
 import { ReaperService } from '../runs/reaper.service.js';
 import { carryOut, type ReadOperator } from './carry-out.js';
 

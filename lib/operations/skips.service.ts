@@ -14,8 +14,7 @@ import {
   readOperationOptions,
   readOperator,
 } from '../options/operator-options.js';
-import { integer } from '../options/option-rules.js';
-import type { OptionTable } from '../options/read-options.js';
+import { integer, type OptionTable } from '../options/option-rules.js';
 import { carryOut, type ReadOperator } from './carry-out.js';
 
 /** How often a job may change, or its next occurrence come, between the look at it and the skip. */

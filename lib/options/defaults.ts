@@ -1,5 +1,4 @@
 import { parseDuration } from './duration.js';
-import { featureFlags } from './feature-flags.js';
 import type {
   Backoff,
   BackoffFunction,
@@ -9,8 +8,8 @@ import type {
   MissedPolicy,
   OverlapPolicy,
   RetryableFunction,
+  DistributedCronOptions,
 } from './job-definition.js';
-import type { DistributedCronOptions } from './job-options.js';
 import {
   anything,
   duration,
@@ -24,9 +23,11 @@ import {
   type Rule,
   schemaName,
   text,
+  type OptionTable,
+  readOptions,
+  type Values,
 } from './option-rules.js';
-import { type OptionTable, readOptions, type Values } from './read-options.js';
-import type { DistributedSchedulerOptions } from './scheduler-options.js';
+import type { DistributedSchedulerOptions, FeatureFlags } from './scheduler-options.js';
 
 /** The longest wait of a growing backoff that does not name its own `max`. */
 const LONGEST_GROWN_MS = 600_000;
@@ -150,6 +151,11 @@ export const JOB_OPTIONS = {
 
 /** The options of a job that can be given once for all. */
 export const JOB_DEFAULT_OPTIONS = POLICIES;
+
+const featureFlags: Rule<FeatureFlags> = (given) =>
+  typeof given === 'object' && given !== null && typeof (given as FeatureFlags).isOn === 'function'
+    ? { value: given as FeatureFlags }
+    : expected('an object with the method isOn', given);
 
 /** Every option of the module. The first four are read by `resolveSchedulerOptions`, each as a whole. */
 export const MODULE_OPTIONS = {

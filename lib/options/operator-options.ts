@@ -1,6 +1,13 @@
 import { InvalidOptionsError } from '../errors/errors.js';
-import { expected, type Rule, text } from './option-rules.js';
-import { type OptionTable, readOptions, type ReadOptions, type Values } from './read-options.js';
+import {
+  expected,
+  type Rule,
+  text,
+  type OptionTable,
+  readOptions,
+  type ReadOptions,
+  type Values,
+} from './option-rules.js';
 import { problemsOfData } from './run-time-job.js';
 
 /**

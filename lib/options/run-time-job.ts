@@ -1,8 +1,7 @@
-import type { JobDefinition } from './job-definition.js';
+import type { JobDefinition, DistributedCronOptions } from './job-definition.js';
 import { hasWhatJsonbRefuses } from '../errors/stored-error.js';
 import { InvalidOptionsError, unknownOption } from '../errors/errors.js';
 import { JOB_OPTIONS, type ResolvedJobDefaults } from './defaults.js';
-import type { DistributedCronOptions } from './job-options.js';
 import { expected } from './option-rules.js';
 import { resolveJob } from './resolve-job.js';
 import { problemsOfRetention } from './retention.js';

@@ -1,15 +1,26 @@
-import type { FactoryProvider, InjectionToken, ModuleMetadata, Type } from '@nestjs/common';
+import type { FactoryProvider, InjectionToken, ModuleMetadata, Type, Provider } from '@nestjs/common';
 import type { DataSource, DataSourceOptions } from 'typeorm';
 import type { Duration } from './duration.js';
 import type { AlertOptions } from './alert-options.js';
-import type { FeatureFlags } from './feature-flags.js';
-import type { DistributedCronOptions } from './job-options.js';
+import type { DistributedCronOptions } from './job-definition.js';
+import { SCHEDULER_OPTIONS_INPUT } from './tokens.js';
+import { InvalidOptionsError } from '../errors/errors.js';
 
 /** TypeORM's options for PostgreSQL. `type` may be left out. */
 export type PostgresConnection = Partial<Extract<DataSourceOptions, { type: 'postgres' }>>;
 
 /** Job options that can be given once for all jobs. */
 export type JobDefaults = Omit<DistributedCronOptions, 'name' | 'previously' | 'owner' | 'startAt' | 'endAt'>;
+
+/** What the application knows about its feature flags. */
+export interface FeatureFlags {
+  /**
+   * Asked right before each claim of a job with a `flag`, once for all jobs of the batch that name it, and about once a
+   * `pollInterval` while one with `flagOff: 'cancel'` runs. Anything but true is off; so is an error, and no answer
+   * within a second.
+   */
+  isOn(flag: string): boolean | Promise<boolean>;
+}
 
 /** Options of `DistributedSchedulerModule.forRoot()`. Durations are milliseconds or strings such as `'30s'`. */
 export interface DistributedSchedulerOptions {
@@ -125,4 +136,28 @@ export interface DistributedSchedulerAsyncOptions extends Pick<ModuleMetadata, '
   inject?: FactoryProvider['inject'];
   useClass?: Type<DistributedSchedulerOptionsFactory>;
   useExisting?: InjectionToken<DistributedSchedulerOptionsFactory>;
+}
+
+/** @throws InvalidOptionsError unless there is exactly one way to the options */
+export function asyncOptionsProviders({
+  useFactory,
+  useClass,
+  useExisting,
+  inject,
+}: DistributedSchedulerAsyncOptions): Provider[] {
+  const ways = Object.entries({ useFactory, useClass, useExisting }).filter(([, way]) => way !== undefined);
+  if (ways.length !== 1) {
+    const given = ways.length === 0 ? 'none' : ways.map(([name]) => name).join(' and ');
+    throw new InvalidOptionsError([
+      `forRootAsync: expected one of useFactory, useClass and useExisting, got ${given}.`,
+    ]);
+  }
+  if (useFactory) return [{ provide: SCHEDULER_OPTIONS_INPUT, inject: inject ?? [], useFactory }];
+  const token = useExisting ?? useClass!;
+  const options: Provider = {
+    provide: SCHEDULER_OPTIONS_INPUT,
+    inject: [token],
+    useFactory: (factory: DistributedSchedulerOptionsFactory) => factory.createDistributedSchedulerOptions(),
+  };
+  return useClass ? [{ provide: useClass, useClass }, options] : [options];
 }

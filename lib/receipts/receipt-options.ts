@@ -3,8 +3,17 @@ import type { Items } from '../database/collections.js';
 import { InvalidOptionsError, UsageError } from '../errors/errors.js';
 import type { FailedEffect } from '../errors/run.errors.js';
 import { readObject } from '../options/operator-options.js';
-import { anything, expected, functionOf, integer, oneOf, type Rule } from '../options/option-rules.js';
-import { type OptionTable, readOptions, type Values } from '../options/read-options.js';
+import {
+  anything,
+  expected,
+  functionOf,
+  integer,
+  oneOf,
+  type Rule,
+  type OptionTable,
+  readOptions,
+  type Values,
+} from '../options/option-rules.js';
 import type { ReceiptKey } from '../options/run.js';
 import type { CronRun } from '../runs/cron-run.js';
 import { DEFAULT_EFFECT } from '../runs/idempotency-key.js';

@@ -7,8 +7,7 @@ import type { ReceiptKey } from '../options/run.js';
 import { Slots } from '../database/collections.js';
 import { PartitionStore } from '../database/partition.store.js';
 import { type JoinedManager, onReceiptConnection } from '../database/transactions.js';
-import { problemWithDatabase } from '../database/same-database.js';
-import { SchedulerDatabase } from '../database/scheduler-database.js';
+import { problemWithDatabase, SchedulerDatabase } from '../database/scheduler-database.js';
 import { type InFlightRun, InFlightRuns } from '../runs/in-flight-runs.js';
 import { type OpenTransaction, RunContext } from '../runs/run-context.js';
 

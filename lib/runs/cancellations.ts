@@ -1,5 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import type { WakeUp } from '../database/wake-up.js';
+import type { WakeUp } from '../database/tables.js';
 import { Duty } from '../observe/duty.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';

@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { inCleanContext } from '../database/clean-context.js';
+import { inCleanContext } from '../database/loop.js';
 import { isRefusedData } from '../database/sql-state.js';
 import type { OwnedRun } from '../options/run.js';
 import { type EndAnswer, type Ending, JobRunRepository, type RunEnd, type WrittenEnd } from './job-run.repository.js';

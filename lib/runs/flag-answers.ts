@@ -2,9 +2,9 @@ import { Inject, Injectable } from '@nestjs/common';
 import { SCHEDULER_OPTIONS } from '../options/tokens.js';
 import { describeError } from '../errors/stored-error.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
-import type { FeatureFlags } from '../options/feature-flags.js';
+import type { FeatureFlags } from '../options/scheduler-options.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
-import { inCleanContext } from '../database/clean-context.js';
+import { inCleanContext } from '../database/loop.js';
 import { monotonicNow } from '../database/clock.js';
 
 /** Claims wait for the provider: of all jobs, not only of those with a flag. */

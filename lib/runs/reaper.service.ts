@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { monotonicNow } from '../database/clock.js';
-import type { WakeUp } from '../database/wake-up.js';
+import type { WakeUp } from '../database/tables.js';
 import { KnownJobs } from '../jobs/known-jobs.js';
 import { PollPace } from '../jobs/poll-pace.js';
 import { Duty } from '../observe/duty.js';

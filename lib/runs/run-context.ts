@@ -3,7 +3,7 @@ import { Injectable } from '@nestjs/common';
 import { InvalidOptionsError } from '../errors/errors.js';
 import { afterRun, outsideRun } from '../errors/run.errors.js';
 import { CronRun } from './cron-run.js';
-import { inCleanContext } from '../database/clean-context.js';
+import { inCleanContext } from '../database/loop.js';
 import type { ReceiptKey } from '../options/run.js';
 import type { InFlightRun } from './in-flight-runs.js';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { AlertDelivery } from '../../lib/observe/alert-delivery.js';
-import type { Alert, AlertSink } from '../../lib/observe/alert.js';
+import type { Alert, AlertSink } from '../../lib/options/alert-options.js';
 
 const anAlert = (key: string) => ({ key }) as Alert;
 

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
-import { ALERT_SEVERITIES } from '../../lib/observe/alert.js';
+import { ALERT_SEVERITIES } from '../../lib/options/alert-options.js';
 import { TROUBLES } from '../../lib/errors/database-trouble.js';
 import { FIRST_STATES, RUN_MOVES } from '../support/run-moves.js';
 import { RUN_STATES } from '../support/run-rows.js';

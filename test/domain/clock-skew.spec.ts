@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { judgeSkew } from '../../lib/database/clock-skew.js';
+import { judgeSkew } from '../../lib/database/clock.js';
 
 const MAX = 5_000;
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { idempotencyKey } from '../../lib/runs/idempotency-key.js';
 import { jitterDelay } from '../../lib/jobs/job-cursor.js';
-import { monthsAround } from '../../lib/cron/months.js';
+import { monthsAround } from '../../lib/options/retention.js';
 
 describe('jitter', () => {
   it('is the same for a name on every replica', () => {

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { compileSchedule } from '../../lib/cron/schedule.js';
 import { isMissed, missedUntil } from '../../lib/jobs/missed.js';
 import { resolveJob } from '../../lib/options/resolve-job.js';
-import type { DistributedCronOptions } from '../../lib/options/job-options.js';
+import type { DistributedCronOptions } from '../../lib/options/job-definition.js';
 import { aJob } from '../support/job.js';
 import { SimulatedJob } from '../support/simulated-job.js';
 

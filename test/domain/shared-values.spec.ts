@@ -1,6 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { parseCronExpression } from '../../lib/cron/cron-expression.js';
-import { SharedValues } from '../../lib/cron/shared-values.js';
+import { parseCronExpression, SharedValues } from '../../lib/cron/cron-expression.js';
 
 it('what was made first for a key is given to all that ask for it, up to so many keys', () => {
   const shared = new SharedValues<object>(1);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { differingZones, zoneRules } from '../../lib/cron/zone-rules.js';
+import { differingZones, zoneRules } from '../../lib/jobs/job-instance.store.js';
 
 const JUNE = Date.UTC(2026, 5, 15, 12);
 

@@ -4,7 +4,7 @@ import { HeartbeatThread, type ThreadListener } from '../../lib/runs/heartbeat/h
 import type { FromThread, ToThread } from '../../lib/runs/heartbeat/heartbeat.messages.js';
 import { Pulse } from '../../lib/runs/heartbeat/main-loop-watch.js';
 import { monotonicNow } from '../../lib/database/clock.js';
-import { connectionSettings } from '../../lib/database/client-config.js';
+import { connectionSettings } from '../../lib/database/query.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 
 let database: TestDatabase;

@@ -6,7 +6,7 @@ import { HeartbeatThread } from '../../lib/runs/heartbeat/heartbeat-thread.js';
 import { LeaseKeeper } from '../../lib/runs/heartbeat/lease-keeper.js';
 import { Pulse } from '../../lib/runs/heartbeat/main-loop-watch.js';
 import { NotificationListener } from '../../lib/runs/heartbeat/notification-listener.js';
-import { connectionSettings } from '../../lib/database/client-config.js';
+import { connectionSettings } from '../../lib/database/query.js';
 import { Tables } from '../../lib/database/tables.js';
 import { wakeUpChannel } from '../../lib/database/tables.js';
 import { eventually } from '../cluster/harness/eventually.js';

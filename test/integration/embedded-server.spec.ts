@@ -18,7 +18,7 @@ import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
-import { checkAccess, findClosedFolder } from '../../lib/database/embedded-binaries.js';
+import { checkAccess, findClosedFolder } from '../../lib/database/embedded-process.js';
 import { explainFailure, isPortTaken } from '../../lib/database/embedded-server.js';
 import {
   isEmbeddedPostgresInstalled,

@@ -1,7 +1,7 @@
 import { describe, expect, it, jest } from '@jest/globals';
 import { Socket } from 'node:net';
 import type { PostgresConnection } from '../../lib/options/scheduler-options.js';
-import { connectionSettings, OWN_TYPES } from '../../lib/database/client-config.js';
+import { connectionSettings, OWN_TYPES } from '../../lib/database/query.js';
 import { openStores } from '../support/stores.js';
 
 const settings = (connection: PostgresConnection) => connectionSettings(connection, 'test');

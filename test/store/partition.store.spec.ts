@@ -138,7 +138,6 @@ describe('the schema', () => {
     await stores.test.query(`alter database ${name} set datestyle = 'German'`);
     const other = await SchedulerDatabase.open(
       resolveSchedulerOptions({ connection: stores.test.url, poolSize: 1 }, { env: {}, embeddedInstalled: false }),
-      [],
     );
     // On a session of its own it is overruled.
     await new SchemaStore(other).verify();

@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { DataSource } from 'typeorm';
-import { GuardedClient } from '../../lib/database/clients.js';
-import { clientWithPatience } from '../../lib/database/patient-client.js';
+import { GuardedClient, clientWithPatience } from '../../lib/database/clients.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { Wire } from '../support/wire.js';
 

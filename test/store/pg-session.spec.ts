@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
 import type { DataSource } from 'typeorm';
-import { callFunction } from '../../lib/database/call-function.js';
-import { sessionOf } from '../../lib/database/pg-session.js';
+import { callFunction } from '../../lib/database/scheduler-database.js';
+import { sessionOf } from '../../lib/database/clients.js';
 import { openStores, type Stores } from '../support/stores.js';
 
 let stores: Stores;

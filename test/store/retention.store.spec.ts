@@ -210,7 +210,6 @@ describe('the retention', () => {
     const url = Object.assign(new URL(stores.test.url), { username: role, password: 'p' }).href;
     const poor = await SchedulerDatabase.open(
       resolveSchedulerOptions({ connection: url }, { env: {}, embeddedInstalled: false }),
-      [],
     );
     try {
       await expect(serviceOf(keeping(3), new RetentionStore(poor)).forget()).rejects.toThrow(/must be owner of table/);

@@ -22,7 +22,7 @@ afterEach(async () => {
 async function replica(migrations: MigrationClass[]): Promise<SchemaStore> {
   const database = await SchedulerDatabase.open(
     resolveSchedulerOptions({ connection: test.url }, { env: {}, embeddedInstalled: false }),
-    migrations,
+    { migrations },
   );
   open.push(database);
   return new SchemaStore(database);

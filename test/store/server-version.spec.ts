@@ -17,7 +17,7 @@ const TOO_OLD =
 /** A database that is what it is, and says that it is PostgreSQL 13. */
 async function database13(): Promise<SchedulerDatabase> {
   const options = resolveSchedulerOptions({ connection: test.url }, { env: {}, embeddedInstalled: false });
-  const database = await SchedulerDatabase.open(options, schedulerMigrationsIn(options.schema));
+  const database = await SchedulerDatabase.open(options, { migrations: schedulerMigrationsIn(options.schema) });
   const { coordination } = database;
   const createQueryRunner = coordination.createQueryRunner.bind(coordination);
   coordination.createQueryRunner = (mode) => {

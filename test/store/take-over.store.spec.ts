@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { JobDefinition } from '../../lib/options/job-definition.js';
 import { planCatchUp } from '../../lib/catch-up/catch-up.js';
-import { inTransaction } from '../../lib/database/transaction.js';
+import { inTransaction } from '../../lib/database/transactions.js';
 import { aDue } from '../support/due.js';
 import { blocked } from '../support/gate.js';
 import { aJob } from '../support/job.js';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
-import { inTransaction } from '../../lib/database/transaction.js';
+import { inTransaction } from '../../lib/database/transactions.js';
 import { blocked } from '../support/gate.js';
 import { aJob } from '../support/job.js';
 import { openStores, type Stores } from '../support/stores.js';

@@ -5,8 +5,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { checkAccess, serverAccount } from '../../dist/lib/database/embedded-binaries.js';
-import { runToEnd, startServer } from '../../dist/lib/database/embedded-process.js';
+import { checkAccess, serverAccount, runToEnd, startServer } from '../../dist/lib/database/embedded-process.js';
 
 const DEBIAN = '/usr/lib/postgresql';
 

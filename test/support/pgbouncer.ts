@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, it } from '@jest/globals';
-import { serverAccount } from '../../lib/database/embedded-binaries.js';
+import { serverAccount } from '../../lib/database/embedded-process.js';
 
 const MISSING = 'pgbouncer is not installed: apt-get install pgbouncer';
 

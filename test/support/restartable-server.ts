@@ -4,8 +4,13 @@ import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { locateBinaries, serverAccount } from '../../lib/database/embedded-binaries.js';
-import { runToEnd, startServer, type RunningServer } from '../../lib/database/embedded-process.js';
+import {
+  locateBinaries,
+  serverAccount,
+  runToEnd,
+  startServer,
+  type RunningServer,
+} from '../../lib/database/embedded-process.js';
 
 /** A PostgreSQL server whose data outlive it: it stops and starts again on the same port. */
 export class RestartableServer {

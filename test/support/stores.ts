@@ -1,5 +1,5 @@
 import { resolveSchedulerOptions } from '../../lib/options/resolve-options.js';
-import { monthsAround } from '../../lib/cron/months.js';
+import { monthsAround } from '../../lib/options/retention.js';
 import { BackfillCancelStore } from '../../lib/catch-up/backfill.store.js';
 import { BackfillFeedStore } from '../../lib/catch-up/backfill-feed.store.js';
 import { BackfillStore } from '../../lib/catch-up/backfill.store.js';
@@ -27,6 +27,7 @@ import { SchedulerDatabase } from '../../lib/database/scheduler-database.js';
 import { JobRunRepository, type WrittenEnd } from '../../lib/runs/job-run.repository.js';
 import { SchemaStore } from '../../lib/database/schema.store.js';
 import { TakeOverStore } from '../../lib/jobs/take-over.store.js';
+import { ENTITIES } from '../../lib/lifecycle/providers.js';
 import { schedulerMigrationsIn } from '../../migrations/index.js';
 import { createTestDatabase, type TestDatabase } from './database.js';
 
@@ -62,7 +63,10 @@ export async function openStores(server?: string): Promise<Stores> {
     { connection: test.url, poolSize: 10 },
     { env: {}, embeddedInstalled: false },
   );
-  const database = await SchedulerDatabase.open(options, schedulerMigrationsIn(options.schema));
+  const database = await SchedulerDatabase.open(options, {
+    entities: ENTITIES,
+    migrations: schedulerMigrationsIn(options.schema),
+  });
   const schema = new SchemaStore(database);
   await schema.migrate();
   const partitions = new PartitionStore(database);

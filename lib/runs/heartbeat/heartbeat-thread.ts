@@ -1,7 +1,7 @@
 import { MessageChannel, receiveMessageOnPort, Worker, type MessagePort } from 'node:worker_threads';
 import { SetupError } from '../../errors/errors.js';
-import { inCleanContext } from '../../database/clean-context.js';
-import type { ConnectionSettings } from '../../database/client-config.js';
+import { inCleanContext } from '../../database/loop.js';
+import type { ConnectionSettings } from '../../database/query.js';
 import type { FromThread, HeartbeatSetup, ToThread } from './heartbeat.messages.js';
 
 const RESTART_AFTER_MS = 500;

@@ -1,6 +1,6 @@
-import type { WakeUp } from '../../database/wake-up.js';
+import type { WakeUp } from '../../database/tables.js';
 import type { MessagePort } from 'node:worker_threads';
-import type { ClientOptions } from '../../database/client-config.js';
+import type { ClientOptions } from '../../database/query.js';
 import { databaseTrouble, type DatabaseTrouble } from '../../errors/database-trouble.js';
 import type { LeaseLoss } from '../../errors/run.errors.js';
 import { describeError, type StoredError } from '../../errors/stored-error.js';

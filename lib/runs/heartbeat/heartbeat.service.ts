@@ -10,7 +10,7 @@ import { SchedulerEvents } from '../../observe/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../../options/resolve-options.js';
 import { Loop } from '../../database/loop.js';
 import { monotonicNow } from '../../database/clock.js';
-import type { ConnectionSettings } from '../../database/client-config.js';
+import type { ConnectionSettings } from '../../database/query.js';
 import { SchedulerDatabase } from '../../database/scheduler-database.js';
 import { HeartbeatThread } from './heartbeat-thread.js';
 import type { AttemptToForget, FromThread, WatchedRun } from './heartbeat.messages.js';

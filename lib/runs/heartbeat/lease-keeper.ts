@@ -1,8 +1,8 @@
 import type { Client } from 'pg';
-import type { ClientOptions } from '../../database/client-config.js';
+import type { ClientOptions } from '../../database/query.js';
 import { monotonicNow } from '../../database/clock.js';
 import { Loop } from '../../database/loop.js';
-import { OwnClient } from '../../database/patient-client.js';
+import { OwnClient } from '../../database/clients.js';
 import { retryDelay } from '../../database/retry.js';
 import type { Tables } from '../../database/tables.js';
 import { LONGEST_TIMER_MS } from '../../options/duration.js';

@@ -1,11 +1,9 @@
 import { randomInt } from 'node:crypto';
 import type { Client } from 'pg';
-import type { ClientOptions } from '../../database/client-config.js';
-import { breakConnection } from '../../database/clients.js';
+import type { ClientOptions } from '../../database/query.js';
+import { breakConnection, OwnClient, sessionOf } from '../../database/clients.js';
 import { monotonicNow } from '../../database/clock.js';
 import { Loop } from '../../database/loop.js';
-import { OwnClient } from '../../database/patient-client.js';
-import { sessionOf } from '../../database/pg-session.js';
 import type { Tables } from '../../database/tables.js';
 import { LONGEST_TIMER_MS } from '../../options/duration.js';
 import { type LivenessProof, PROVE_EVERY_MS } from '../liveness-proof.js';

@@ -1,6 +1,5 @@
-import { inCleanContext } from '../../database/clean-context.js';
+import { inCleanContext, Loop } from '../../database/loop.js';
 import { monotonicNow } from '../../database/clock.js';
-import { Loop } from '../../database/loop.js';
 
 /** Between two beats, in milliseconds, at most. */
 const LONGEST_BEAT_MS = 1_000;

@@ -1,8 +1,8 @@
 import type { Client, Notification } from 'pg';
-import type { WakeUp } from '../../database/wake-up.js';
+import type { WakeUp } from '../../database/tables.js';
 import { EVERY_WAKE_UP, readWakeUp } from './heartbeat.messages.js';
 import { monotonicNow } from '../../database/clock.js';
-import { sessionOf } from '../../database/pg-session.js';
+import { sessionOf } from '../../database/clients.js';
 
 /**
  * What is heard goes on after a random time of up to this, in milliseconds: all instances hear it in the same moment.

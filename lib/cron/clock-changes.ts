@@ -1,4 +1,4 @@
-import { countMatches, firstMatch } from './cron-calendar.js';
+import { countMatches, firstMatch } from './cron-matches.js';
 import type { CronExpression } from './cron-expression.js';
 import type { OffsetPeriod, TimeZone } from './time-zone.js';
 
