@@ -91,6 +91,11 @@ export const createRules = migration('CreateRules1796000000009', {
       select trigger in ('backfill', 'manual')
     $$`,
 
+    // The run is an occurrence of its job's schedule. A manual one has a fire time of its own, and decides none.
+    `create or replace function @schema.run_is_planned_1(trigger text) returns boolean language sql immutable as $$
+      select trigger <> 'manual'
+    $$`,
+
     // What a run keeps of its attempts: the first and the last 20. On the first, leftOut says how many between them are
     // not kept.
     `create or replace function @schema.earlier_attempts_with_1(list jsonb, attempt jsonb) returns jsonb language sql immutable as $$
@@ -138,6 +143,7 @@ export const createRules = migration('CreateRules1796000000009', {
     `drop function if exists @schema.run_took_1`,
     `drop function if exists @schema.earlier_attempts_with_1`,
     `drop function if exists @schema.run_is_used_up_1`,
+    `drop function if exists @schema.run_is_planned_1`,
     `drop function if exists @schema.run_is_asked_for_1`,
     `drop function if exists @schema.run_is_under_way_1`,
     `drop function if exists @schema.run_is_expired_1`,

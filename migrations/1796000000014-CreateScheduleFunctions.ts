@@ -41,6 +41,17 @@ export const createScheduleFunctions = migration('CreateScheduleFunctions1796000
       return found;
     end $$`,
 
+    // How many occurrences of the job have a row, later than an instant and up to another. A plan counts them, too.
+    `create or replace function @schema.job_decided_between_1(its_job text, later_than timestamptz, up_to timestamptz) returns bigint
+    language sql stable as $$
+      select count(*)
+      from   @schema.job_runs run
+      where  run.job_name = its_job
+      and    run.fire_time > later_than
+      and    run.fire_time <= up_to
+      and    @schema.run_is_planned_1(run.trigger)
+    $$`,
+
     // Records what a schedule that is being replaced leaves undecided, while its job is held. False: something was
     // decided since it was planned.
     `create or replace function @schema.job_schedule_supersede_1(its_job text, planned jsonb) returns boolean
@@ -49,7 +60,7 @@ export const createScheduleFunctions = migration('CreateScheduleFunctions1796000
       its_from timestamptz := planned ->> 'from';
     begin
       if not plan_is_fresh_1((planned ->> 'at')::timestamptz)
-         or (select count(*) from job_runs run where run.job_name = its_job and run.fire_time > its_from) <> (planned ->> 'rows')::bigint then
+         or job_decided_between_1(its_job, its_from, 'infinity') <> (planned ->> 'rows')::bigint then
         return false;
       end if;
       insert into job_runs (job_name, fire_time, status, trigger, reason, finished_at, gap_from, gap_count)
@@ -199,7 +210,7 @@ export const createScheduleFunctions = migration('CreateScheduleFunctions1796000
       select free.name, run.fire_time, 'skipped', run.trigger, 'decided as ' || holder.name, clock_timestamp(), run.gap_from, run.gap_count
       from   jsonb_to_recordset(planned) as free (name text, holder text, renamed boolean)
       join   job_schedule holder on holder.name = free.holder
-      join   job_runs run on run.job_name = holder.name and run.fire_time > holder.decided_until and run.trigger <> 'manual'
+      join   job_runs run on run.job_name = holder.name and run.fire_time > holder.decided_until and run_is_planned_1(run.trigger)
       where  free.renamed
       and    free.name = any (its_taken)
       on     conflict (job_name, fire_time) do nothing;
@@ -480,8 +491,7 @@ export const createScheduleFunctions = migration('CreateScheduleFunctions1796000
       where  name = its_job
       and    xmin::text = its_seen
       for    no key update;
-      if not found
-         or (select count(*) from job_runs run where run.job_name = its_job and run.fire_time > its_from and run.fire_time <= its_until) <> its_rows then
+      if not found or job_decided_between_1(its_job, its_from, its_until) <> its_rows then
         return false;
       end if;
       insert into job_runs (job_name, fire_time, status, trigger, reason, finished_at, next_attempt_at, gap_from, gap_count)
@@ -531,6 +541,7 @@ export const createScheduleFunctions = migration('CreateScheduleFunctions1796000
     `drop function if exists @schema.job_schedule_declare_1`,
     `drop function if exists @schema.job_instance_announce_1`,
     `drop function if exists @schema.job_schedule_supersede_1`,
+    `drop function if exists @schema.job_decided_between_1`,
     `drop function if exists @schema.job_schedule_hold_1`,
     `drop function if exists @schema.plan_is_fresh_1`,
     `drop function if exists @schema.schedule_as_declared_1`,

@@ -9,7 +9,7 @@ export interface PlannedReplacement {
   readonly at: string;
   /** The old one was decided up to here. */
   readonly from: string;
-  /** How many rows it has that are later than that. With one more by now the plan is not written. */
+  /** How many of its occurrences that are later have a row. With one more by now the plan is not written. */
   readonly rows: number;
   readonly gap: {
     readonly from: string;

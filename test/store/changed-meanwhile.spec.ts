@@ -99,6 +99,49 @@ describe('an occurrence that is claimed between the plan of a change and its wri
   });
 });
 
+describe('a run that a person asks for between the plan of a change and its writing decides no occurrence, and leaves the plan as it is:', () => {
+  const asking = async () => {
+    const [asked] = await stores.test.query(`select * from run_now_1('job', 'allow', null, null, 'ops', null, null)`);
+    expect(asked).toMatchObject({ verdict: 'added' });
+  };
+
+  it('an operator’s override', async () => {
+    await registered();
+    const between = new ComingBetween(stores.database, asking);
+    await new OverrideStore(stores.database, between).override('job', () => NEW.schedule, BY);
+    expect(between.plans).toBe(1);
+  });
+
+  it('a take-over', async () => {
+    await registered();
+    await stores.instances.leave('old');
+    const between = new ComingBetween(stores.database, asking);
+    expect(await new TakeOverStore(stores.database, between).takeOver([NEW], 'new')).toHaveLength(1);
+    expect(between.plans).toBe(1);
+  });
+
+  it('a catch-up', async () => {
+    await registered();
+    // A manual run of the past, as one that was asked for before the look would be.
+    const asked = () =>
+      stores.test.query(
+        `insert into job_runs (job_name, fire_time, status, trigger, next_attempt_at) values ('job', $1, 'queued', 'manual', now())`,
+        [new Date(fires(4).getTime() + 1)],
+      );
+    const store = new CatchUpStore(stores.database, new ComingBetween(stores.database, asked));
+    const decided = await store.decide(OLD, fires(10).getTime(), (seen) => planCatchUp(OLD, seen, seen.decided));
+    expect(decided).toMatchObject({ record: [{ reason: 'missed: skipped' }] });
+  });
+
+  it('one that is there before is not counted either', async () => {
+    await registered();
+    await asking();
+    const between = new ComingBetween(stores.database, () => Promise.resolve());
+    await new OverrideStore(stores.database, between).override('job', () => NEW.schedule, BY);
+    expect(between.plans).toBe(1);
+  });
+});
+
 describe('a pass that feeds a backfill and is overtaken before it writes', () => {
   const asked = () =>
     stores.backfills.create({
