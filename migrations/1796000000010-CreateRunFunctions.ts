@@ -451,7 +451,7 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
     // at a time, and none that would keep the schedule waiting. A row that somebody holds is passed over.
     `create or replace function @schema.job_run_start_1(candidates jsonb, instance text, its_claim integer)
     returns table (job_name text, fire_time timestamptz, attempt integer, releases integer, trigger text, beside boolean,
-                   lease_until timestamptz, pages integer, data jsonb, has_checkpoint boolean, checkpoint jsonb, now timestamptz)
+                   lease_until timestamptz, pages integer, has_data boolean, data jsonb, has_checkpoint boolean, checkpoint jsonb, now timestamptz)
     language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
     #variable_conflict use_column
     declare
@@ -525,10 +525,10 @@ export const createRunFunctions = migration('CreateRunFunctions1796000000010', {
       from   free
       where  run.job_name = free.job_name
       and    run.fire_time = free.fire_time
-      returning run.job_name, run.fire_time, run.attempt, run.releases, run.trigger, run.beside, run.lease_until, run.pages, run.data,
-                run.checkpoint is not null,
-                -- A larger one is read when its handler asks for it.
-                case when pg_column_size(run.checkpoint) <= 8192 then jsonb_build_array(run.checkpoint) end,
+      returning run.job_name, run.fire_time, run.attempt, run.releases, run.trigger, run.beside, run.lease_until, run.pages,
+                -- Larger ones are read afterwards: a process that stands still would hold the locks of the jobs until it has read its answer.
+                run.data is not null, case when octet_length(run.data::text) <= 2048 then jsonb_build_array(run.data) end,
+                run.checkpoint is not null, case when octet_length(run.checkpoint::text) <= 2048 then jsonb_build_array(run.checkpoint) end,
                 clock_timestamp();
     end $$`,
 

@@ -122,9 +122,11 @@ export interface ClaimRow {
   beside?: boolean;
   lease_until: Date | null;
   pages?: number | null;
-  data?: unknown;
+  has_data?: boolean;
+  /** The one value in an array, for it may be null; null also for one that is too large for the answer. */
+  data?: [unknown] | null;
   has_checkpoint?: boolean;
-  /** The one value in an array: it may be null. */
+  /** As `data`. */
   checkpoint?: [unknown] | null;
   now: Date;
 }
@@ -143,7 +145,7 @@ export function answers(rows: readonly ClaimRow[]): ClaimAnswers {
       beside: row.beside ?? false,
       leaseUntil: row.lease_until,
       pages: row.pages ?? null,
-      data: row.data ?? null,
+      data: row.data?.[0] ?? null,
       checkpoint: checkpointOf(row),
     })),
   };

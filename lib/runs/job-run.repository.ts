@@ -108,7 +108,28 @@ export class JobRunRepository extends Repository<JobRun> {
       instanceId,
       claim,
     ]);
-    return answers(rows.map((row) => ({ ...row, verdict: row.pages === null ? 'claimed' : 'fanned_out' })));
+    const large = await this.dataOf(rows.filter(({ has_data, data }) => has_data && !data));
+    return answers(
+      rows.map((row) => ({
+        ...row,
+        data: row.data ?? large.get(row) ?? null,
+        verdict: row.pages === null ? 'claimed' : 'fanned_out',
+      })),
+    );
+  }
+
+  /** What was too large for the answer of a claim: a statement of its own holds no lock while it is sent. */
+  private async dataOf<Row extends Pick<ClaimRow, 'job_name' | 'fire_time'>>(
+    rows: readonly Row[],
+  ): Promise<Map<Row, [unknown]>> {
+    if (rows.length === 0) return new Map();
+    const found = await queryOn(this.database.coordination)<{ place: string; data: unknown }>(
+      `select wanted.place, run.data
+       from   unnest($1::text[], $2::timestamptz[]) with ordinality as wanted (job_name, fire_time, place)
+       join   ${this.database.tables.jobRuns} run on run.job_name = wanted.job_name and run.fire_time = wanted.fire_time`,
+      [rows.map(({ job_name }) => job_name), rows.map(({ fire_time }) => fire_time.toISOString())],
+    );
+    return new Map(found.map(({ place, data }) => [rows[Number(place) - 1]!, [data]]));
   }
 
   /**
