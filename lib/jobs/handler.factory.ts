@@ -46,19 +46,19 @@ export function withArguments<Result>(
   parameters: readonly HandlerParameter[],
   work: () => Result,
 ): Result {
-  const { constructor } = instance;
-  const custom = Reflect.getMetadata(NEST_ROUTE_ARGUMENTS, constructor, methodName) as
+  const target = instance.constructor;
+  const custom = Reflect.getMetadata(NEST_ROUTE_ARGUMENTS, target, methodName) as
     | Record<string, { index: number }>
     | undefined;
   const taken = new Set(Object.values(custom ?? {}).map(({ index }) => index));
   const own = parameters
     .filter(({ index }) => !taken.has(index))
     .map(({ key, index }) => [key, { index, data: index, pipes: [] }] as const);
-  Reflect.defineMetadata(CRON_ARGUMENTS_METADATA, { ...custom, ...Object.fromEntries(own) }, constructor, methodName);
+  Reflect.defineMetadata(CRON_ARGUMENTS_METADATA, { ...custom, ...Object.fromEntries(own) }, target, methodName);
   try {
     return work();
   } finally {
-    Reflect.deleteMetadata(CRON_ARGUMENTS_METADATA, constructor, methodName);
+    Reflect.deleteMetadata(CRON_ARGUMENTS_METADATA, target, methodName);
   }
 }
 

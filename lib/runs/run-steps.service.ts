@@ -195,7 +195,7 @@ export class RunTransaction<Result> {
         this.begun = true;
         if (!store.isStepBegun(opened!)) throw await this.notOurs();
         const result = await work(manager);
-        const checkpoint = plan.checkpoint && plan.checkpoint(result);
+        const checkpoint = plan.checkpoint?.(result) ?? null;
         if (plan.complete) await this.completing();
         const committed = { result, checkpoint };
         this.prepared = committed;

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { chown, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises';
+import { chown, mkdtemp, realpath, writeFile } from 'node:fs/promises';
 import { once } from 'node:events';
 import { existsSync, readdirSync } from 'node:fs';
 import { createServer } from 'node:net';
