@@ -174,56 +174,82 @@ export const createPageFunctions = migration('CreatePageFunctions1796000000012',
 
     // A delivery that could not begin its page. Of a run that waits it is given back: the page is handed over anew,
     // with another ticket, once the run is under way. 'held': somebody has the page's row, so that it is to be tried
-    // again.
-    `create or replace function @schema.page_give_back_1(its_job text, its_fire_time timestamptz, its_page text, its_ticket integer) returns text
+    // again. A page that another delivery has begun since this one has looked at it is that one's.
+    `create or replace function @schema.page_give_back_1(
+      its_job text, its_fire_time timestamptz, its_page text, its_ticket integer, its_attempt integer) returns text
     language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
+    declare
+      is_open boolean;
     begin
-      update job_pages page
-      set    status = case page.status when 'running' then 'queued' else page.status end,
-             next_attempt_at = coalesce(page.next_attempt_at, clock_timestamp()),
-             enqueued_at = null,
-             ticket = page.ticket + 1
-      from   job_runs run
+      perform
+      from   job_pages page
       where  page.job_name = its_job
       and    page.fire_time = its_fire_time
       and    page.page = its_page
       and    page.ticket = its_ticket
+      and    page.attempt = its_attempt
       and    page_is_open_1(page.status)
-      and    run.job_name = its_job
-      and    run.fire_time = its_fire_time
-      and    not run_works_pages_1(run.status, run.lease_until, run.cancel_requested_at)
-      and    run.status in ('running', 'queued', 'failed', 'orphaned');
+      for    no key update skip locked;
       if found then
-        return 'over';
+        -- The run is looked at when nobody else can begin the page any more.
+        update job_pages page
+        set    status = case page.status when 'running' then 'queued' else page.status end,
+               next_attempt_at = coalesce(page.next_attempt_at, clock_timestamp()),
+               claimed_by = null,
+               enqueued_at = null,
+               ticket = page.ticket + 1
+        from   job_runs run
+        where  page.job_name = its_job
+        and    page.fire_time = its_fire_time
+        and    page.page = its_page
+        and    run.job_name = its_job
+        and    run.fire_time = its_fire_time
+        and    not run_works_pages_1(run.status, run.lease_until, run.cancel_requested_at)
+        and    run.status in ('running', 'queued', 'failed', 'orphaned');
+        if found then
+          return 'over';
+        end if;
       end if;
-      perform
+      select run.status in ('running', 'fanned_out', 'queued', 'failed', 'orphaned')
+      into   is_open
       from   job_pages page
       join   job_runs run on run.job_name = page.job_name and run.fire_time = page.fire_time
       where  page.job_name = its_job
       and    page.fire_time = its_fire_time
       and    page.page = its_page
       and    page.ticket = its_ticket
+      and    page.attempt = its_attempt
       and    page_is_open_1(page.status)
-      and    run_works_pages_1(run.status, run.lease_until, run.cancel_requested_at);
-      return case when found then 'held' else 'over' end;
+      and    run.cancel_requested_at is null;
+      return case when is_open then 'held' else 'over' end;
     end $$`,
 
     // Begins the next attempt of a page. Who worked it before and has not ended it is dead, frozen, or cut off from the
     // queue: what it has open of receipts is ended, and what it writes from now on is refused. 'claimed', or what
-    // page_give_back_1 says.
+    // page_give_back_1 says. A delivery that has looked at the page before names the attempt that it saw, and is given
+    // it back as attempt where the page is held.
     `create or replace function @schema.page_begin_1(
-      its_job text, its_fire_time timestamptz, its_page text, its_ticket integer, its_instance text,
+      its_job text, its_fire_time timestamptz, its_page text, its_ticket integer, its_instance text, its_seen integer,
       out verdict text, out attempt integer, out releases integer, out data jsonb, out trigger text, out run_data jsonb)
     language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
     begin
-      perform receipt_transactions_end_1(its_job, its_fire_time, page.attempt, its_page)
-      from    job_pages page
-      where   page.job_name = its_job
-      and     page.fire_time = its_fire_time
-      and     page.page = its_page
-      and     page.ticket = its_ticket
-      and     page.attempt > 0
-      and     page.status <> 'done';
+      select page.attempt
+      into   attempt
+      from   job_pages page
+      where  page.job_name = its_job
+      and    page.fire_time = its_fire_time
+      and    page.page = its_page
+      and    page.ticket = its_ticket
+      and    page_is_open_1(page.status)
+      and    page.attempt = coalesce(its_seen, page.attempt);
+      if not found then
+        verdict := 'over';
+        return;
+      end if;
+      if attempt > 0 then
+        perform receipt_transactions_end_1(its_job, its_fire_time, attempt, its_page);
+      end if;
+      its_seen := attempt;
       -- A receipt that is about to commit holds its page for key share, and is waited for: a lock of another strength would pass it.
       perform
       from   job_pages page
@@ -231,6 +257,7 @@ export const createPageFunctions = migration('CreatePageFunctions1796000000012',
       and    page.fire_time = its_fire_time
       and    page.page = its_page
       and    page.ticket = its_ticket
+      and    page.attempt = its_seen
       and    page_is_open_1(page.status)
       for    update skip locked;
       if found then
@@ -256,7 +283,8 @@ export const createPageFunctions = migration('CreatePageFunctions1796000000012',
           return;
         end if;
       end if;
-      verdict := page_give_back_1(its_job, its_fire_time, its_page, its_ticket);
+      verdict := page_give_back_1(its_job, its_fire_time, its_page, its_ticket, its_seen);
+      attempt := its_seen;
     end $$`,
 
     // Ends an attempt of a page, and the occurrence when it was the last of its pages. One that is to be cancelled is
@@ -327,6 +355,7 @@ export const createPageFunctions = migration('CreatePageFunctions1796000000012',
       update job_pages page
       set    status = 'queued',
              ticket = page.ticket + 1,
+             claimed_by = null,
              enqueued_at = null,
              next_attempt_at = clock_timestamp(),
              reason = 'its instance is gone'

@@ -17,11 +17,14 @@ export interface OwnedPage extends PageKey {
 /** What a delivery found. */
 export type PageClaim =
   | { readonly kind: 'claimed'; readonly page: OwnedPage }
-  /** Somebody holds the row, to end a receipt or to end the page: to be tried again. */
-  | { readonly kind: 'held' }
   /**
-   * The ticket is worth nothing: its page has ended or waits for its next attempt, or its run is over or waits to be
-   * started.
+   * Somebody holds the row, to end a receipt, or to begin or end the page: to be tried again with the attempt that was
+   * seen.
+   */
+  | { readonly kind: 'held'; readonly seenAttempt: number }
+  /**
+   * The ticket is worth nothing: its page has ended, waits for its next attempt, or was begun by another delivery since
+   * it was seen, or its run is over or waits to be started.
    */
   | { readonly kind: 'over' };
 
@@ -63,19 +66,25 @@ export class PageAttemptStore {
   /**
    * Begins the next attempt of a page. Who worked it before and has not ended it is dead, frozen, or cut off from the
    * queue: what it has open of receipts is ended, and what it writes from now on is refused.
+   * @param seenAttempt what the same delivery has seen before; null for one that has not looked yet
    */
-  async claim({ jobName, fireTime, page, ticket }: PageTicket, instanceId: string): Promise<PageClaim> {
+  async claim(
+    { jobName, fireTime, page, ticket }: PageTicket,
+    instanceId: string,
+    seenAttempt: number | null = null,
+  ): Promise<PageClaim> {
     const [row] = await this.database.call<BegunRow>('page_begin_1', [
       jobName,
       fireTime.toISOString(),
       page,
       ticket,
       instanceId,
+      seenAttempt,
     ]);
     const { verdict, run_data: runData, ...begun } = row!;
-    return verdict === 'claimed'
-      ? { kind: verdict, page: { ...begun, runData, jobName, fireTime, page, instanceId } }
-      : { kind: verdict };
+    if (verdict === 'claimed')
+      return { kind: verdict, page: { ...begun, runData, jobName, fireTime, page, instanceId } };
+    return verdict === 'held' ? { kind: verdict, seenAttempt: begun.attempt } : { kind: verdict };
   }
 
   /**

@@ -76,10 +76,12 @@ export class PageExecutor {
 
   private async claim(ticket: PageTicket): Promise<OwnedPage | null> {
     const giveUpAt = monotonicNow() + PATIENCE_MS;
+    let seenAttempt: number | null = null;
     for (;;) {
-      const claim = await this.store.claim(ticket, this.instanceId);
+      const claim = await this.store.claim(ticket, this.instanceId, seenAttempt);
       if (claim.kind === 'claimed') return claim.page;
       if (claim.kind === 'over') return null;
+      seenAttempt = claim.seenAttempt;
       if (monotonicNow() > giveUpAt)
         throw new Error(
           `Page ${ticket.page} of ${ticket.jobName} of ${ticket.fireTime.toISOString()} is held by another transaction`,

@@ -54,6 +54,14 @@ async function claim(page: string, ticket = 0, instanceId = 'W'): Promise<OwnedP
   return claimed.page;
 }
 
+/** How many connections wait for a lock that another one holds. */
+const waiting = async () =>
+  (
+    await stores.test.query(
+      `select from pg_stat_activity where datname = current_database() and cardinality(pg_blocking_pids(pid)) > 0`,
+    )
+  ).length;
+
 const status = async () => (await stores.test.query<{ status: string }>('select status from job_runs'))[0]!.status;
 
 describe('the last page', () => {
@@ -131,10 +139,51 @@ describe('a page', () => {
     const committing = stores.database.coordination.createQueryRunner();
     await committing.startTransaction();
     await committing.query(`select from job_pages where page = 'a' for key share`);
-    expect(await attempts.claim(pageTicket({ ...KEY, page: 'a' }, 0), 'V')).toEqual({ kind: 'held' });
+    expect(await attempts.claim(pageTicket({ ...KEY, page: 'a' }, 0), 'V')).toEqual({ kind: 'held', seenAttempt: 1 });
     await committing.commitTransaction();
     await committing.release();
     expect((await claim('a')).attempt).toBe(2);
+  });
+
+  it('that another delivery is about to begin is not given back, but is that delivery’s, although the run waited before', async () => {
+    await fanOuts.complete(await fanOut('a'));
+    const set = (changes: string) => stores.test.query(`update job_runs set ${changes}`);
+    await stores.test.query('alter table job_runs disable trigger user');
+    await set(`status = 'queued', next_attempt_at = now()`);
+    const other = new pg.Client({ connectionString: stores.test.url });
+    await other.connect();
+    try {
+      await other.query(`begin; select from job_pages where page = 'a' for update`);
+      const ticket = pageTicket({ ...KEY, page: 'a' }, 0);
+      const first = attempts.claim(ticket, 'late');
+      let isAnswered = false;
+      void first.then(() => (isAnswered = true));
+      await eventually('it is answered, or waits for the other one', async () => isAnswered || (await waiting()) > 0, {
+        seen: waiting,
+      });
+      await set(`status = 'fanned_out', next_attempt_at = null`);
+      await other.query(`select page_begin_1('job', $1, 'a', 0, 'W', null)`, [FIRE_TIME]);
+      await other.query('commit');
+      expect(await first).toEqual({ kind: 'held', seenAttempt: 0 });
+      expect(await attempts.claim(ticket, 'late', 0)).toEqual({ kind: 'over' });
+      expect(await attempts.end({ ...KEY, page: 'a', attempt: 1, instanceId: 'W' } as OwnedPage, DONE)).toMatchObject({
+        status: 'done',
+      });
+    } finally {
+      await other.end();
+      await stores.test.query('alter table job_runs enable trigger user');
+    }
+  });
+
+  it('that was given back while its worker was frozen is not that worker’s any more', async () => {
+    await fanOuts.complete(await fanOut('a'));
+    const frozen = await claim('a');
+    await stores.test.query('alter table job_runs disable trigger user');
+    await stores.test.query(`update job_runs set status = 'queued', next_attempt_at = now()`);
+    await stores.test.query('alter table job_runs enable trigger user');
+    expect(await attempts.claim(pageTicket({ ...KEY, page: 'a' }, 0), 'V')).toEqual({ kind: 'over' });
+    expect(await stores.test.query('select status, ticket from job_pages')).toEqual([{ status: 'queued', ticket: 1 }]);
+    expect(await attempts.end(frozen, DONE)).toBeNull();
   });
 
   it.each(['dead', 'cancelled'])('of a run that is %s is not begun', async (ended) => {
