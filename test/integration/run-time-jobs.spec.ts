@@ -290,7 +290,7 @@ describe('making one', () => {
       'declared by code',
     );
     await expect(registry.update('declared', { cron: '0 5 * * *' })).rejects.toThrow('change its decorator');
-    await expect(registry.remove('declared')).rejects.toThrow(expect.objectContaining({ code: 'unknown-job' }));
+    await expect(registry.remove('declared')).rejects.toThrow(expect.objectContaining({ code: 'job-kind' }));
     await expect(registry.remove('nobody')).rejects.toThrow('There is no job "nobody".');
     await expect(registry.update('acme', { cron: 'never' })).rejects.toThrow('JobRegistry.update: job "acme": ');
     expect(await database.query('select cron from job_schedule order by name')).toEqual([
