@@ -3,8 +3,7 @@ import { DiscoveryModule, ModulesContainer } from '@nestjs/core';
 import { schedulerMigrationsIn } from '../migrations/index.js';
 import { AlertsService } from './observe/alerts.service.js';
 import { DecoratedMethods } from './jobs/decorated-methods.js';
-import { HandlerContexts } from './jobs/handler.factory.js';
-import { HandlerFactory } from './jobs/handler.factory.js';
+import { HandlerContexts, HandlerFactory } from './jobs/handler.factory.js';
 import { PageExplorer } from './fan-out/page.explorer.js';
 import { JobExplorer } from './jobs/job.explorer.js';
 import { JobRegistry } from './jobs/job.registry.js';
@@ -15,7 +14,7 @@ import { SchedulerEvents } from './observe/scheduler-events.js';
 import { BypassWatch } from './receipts/bypass-watch.js';
 import { Cancellations } from './runs/cancellations.js';
 import { DueRuns } from './runs/agenda.js';
-import { ClaimService } from './runs/claim.service.js';
+import { ClaimService, UnconfirmedClaims } from './runs/claim.service.js';
 import { EndWriter } from './runs/end-writer.js';
 import { ExecutorService, RunHandlers, RunStarter } from './runs/executor.service.js';
 import { ExternalEffects } from './receipts/external-effects.js';
@@ -27,26 +26,21 @@ import { ReceiptBatches } from './receipts/receipt-batches.js';
 import { ReceiptPlaces } from './receipts/receipt-places.js';
 import { ReceiptWriter } from './receipts/receipt-writer.js';
 import { PageEndings } from './fan-out/page-endings.service.js';
-import { PageExecutor } from './fan-out/page-executor.service.js';
-import { PageHandOver } from './fan-out/page-queues.js';
-import { PageQueues } from './fan-out/page-queues.js';
-import { PagesInFlight } from './fan-out/page-executor.service.js';
+import { PageExecutor, PagesInFlight } from './fan-out/page-executor.service.js';
+import { PageHandOver, PageQueues } from './fan-out/page-queues.js';
 import { ReceiptService } from './receipts/receipt.service.js';
 import { RunContext } from './runs/run-context.js';
 import { GivenUpRuns } from './runs/fast-failover.service.js';
 import { LivenessProof } from './runs/liveness-proof.js';
-import { UnconfirmedClaims } from './runs/claim.service.js';
 import { RunEndings } from './runs/run-endings.service.js';
 import { RunStepsService } from './runs/run-steps.service.js';
 import { WakeUps } from './observe/wake-ups.js';
-import { Drain } from './lifecycle/drain.js';
+import { Drain, KeepAlive } from './lifecycle/drain.js';
 import { Duties, DUTIES_PROVIDER } from './lifecycle/duties.js';
-import { HookOrder } from './lifecycle/single-module.js';
-import { KeepAlive } from './lifecycle/drain.js';
+import { HookOrder, SingleModule } from './lifecycle/single-module.js';
 import { PageWorkers } from './fan-out/page-workers.js';
 import { Registrar } from './lifecycle/registrar.js';
 import { SchedulerLifecycle } from './lifecycle/scheduler.lifecycle.js';
-import { SingleModule } from './lifecycle/single-module.js';
 import { OwnLogger } from './observe/own-logger.js';
 import { SchedulerLogger } from './observe/scheduler-logger.js';
 import { CancelWatch } from './runs/cancellations.js';
@@ -61,21 +55,17 @@ import { PruningService } from './maintenance/pruning.service.js';
 import { ReaperService } from './runs/reaper.service.js';
 import { RetentionService } from './maintenance/retention.service.js';
 import { Backfills } from './catch-up/backfills.service.js';
-import { Cancels } from './operations/cancels.service.js';
+import { Cancels, ManualRuns } from './operations/run-requests.service.js';
 import { DeadLetters } from './operations/dead-letters.service.js';
 import { Deliveries } from './operations/deliveries.service.js';
 import { DeadPages } from './operations/dead-pages.service.js';
-import { Explanations } from './operations/explanations.service.js';
-import { FireTimes } from './operations/fire-times.service.js';
-import { Flags } from './operations/flags.service.js';
+import { PlannedTimes } from './operations/planned-times.service.js';
+import { Holds } from './operations/holds.service.js';
 import { InDoubt } from './operations/in-doubt.service.js';
 import { History } from './operations/history.service.js';
 import { Inventory } from './operations/inventory.service.js';
-import { ManualRuns } from './operations/manual-runs.service.js';
-import { Overrides } from './operations/overrides.service.js';
-import { Pauses } from './operations/pauses.service.js';
+import { ScheduleEdits } from './operations/schedule-edits.service.js';
 import { SchedulerService } from './operations/scheduler.service.js';
-import { Skips } from './operations/skips.service.js';
 import {
   asyncOptionsProviders,
   type DistributedSchedulerAsyncOptions,
@@ -84,8 +74,7 @@ import {
 import { resolveSchedulerOptions, type ResolvedSchedulerOptions } from './options/resolve-options.js';
 import { DatabaseTime } from './database/clock.js';
 import { Registration } from './database/registration.js';
-import { createInstanceId } from './lifecycle/instance.js';
-import { rootPackageName } from './lifecycle/instance.js';
+import { createInstanceId, rootPackageName } from './lifecycle/instance.js';
 import { BackfillService } from './catch-up/backfill.service.js';
 import { CatchUpService } from './catch-up/catch-up.service.js';
 import { ClaimOrder } from './runs/claim-order.js';
@@ -215,20 +204,7 @@ const SERVICES: Provider[] = [
 ];
 
 /** What operators do, one idea each. */
-const OPERATIONS = [
-  FireTimes,
-  Pauses,
-  Overrides,
-  Flags,
-  Skips,
-  ManualRuns,
-  Deliveries,
-  Cancels,
-  Explanations,
-  Inventory,
-  History,
-  InDoubt,
-];
+const OPERATIONS = [PlannedTimes, Holds, ScheduleEdits, ManualRuns, Deliveries, Cancels, Inventory, History, InDoubt];
 
 /** Scheduled work inside the application, on every replica, once per occurrence. Import it once, in the root module. */
 @Module({})

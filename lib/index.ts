@@ -44,7 +44,6 @@ export { FanOutService, type Published } from './fan-out/fan-out.service.js';
 export { PAGE_QUEUE } from './options/tokens.js';
 export type {
   Page,
-  PageKey,
   PageProgress,
   PageQueue,
   PageQueueContext,
@@ -59,16 +58,17 @@ export type { Operator } from './options/operator-options.js';
 export type { BackfillOptions } from './catch-up/backfill-options.js';
 export type { BackfillPlan, BackfillProgress } from './catch-up/backfills.service.js';
 export type { ChangedPages, DeadPage, FoundPages } from './operations/dead-pages.service.js';
-export type { DeadLetterFilter } from './operations/dead-letter-filter.js';
+export type { DeadLetterFilter } from './operations/dead-letters.service.js';
 export type { FoundRuns } from './operations/dead-letters.service.js';
-export type { Delivered } from './operations/delivered.js';
+export type { Delivered } from './operations/delivery-rules.js';
 export type { CallInDoubt, ExplainedStart, Explanation } from './operations/explanation-facts.js';
 export type { FlagAnswer } from './runs/flag-answers.js';
-export type { FlagState } from './operations/flags.service.js';
+export type { FlagState } from './operations/holds.service.js';
 export type { EffectInDoubt, ResolvedEffects } from './operations/in-doubt.service.js';
-export type { InventoryEntry, KeptAction, LastRun } from './operations/inventory.service.js';
+export type { InventoryEntry, LastRun } from './operations/inventory.service.js';
+export type { KeptAction, ListedRun, Replica } from './operations/history.service.js';
 export type { ClockChange } from './cron/clock-changes.js';
-export type { Pause } from './operations/pauses.service.js';
+export type { Pause } from './operations/holds.service.js';
 
 // What is told
 export { SchedulerEvents } from './observe/scheduler-events.js';

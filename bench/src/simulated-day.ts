@@ -1,12 +1,11 @@
 import { setImmediate } from 'node:timers/promises';
 import type { INestApplicationContext } from '@nestjs/common';
-import { TickerService } from '../../dist/lib/index.js';
+import { TickerService } from '../../dist/lib/runs/ticker.service.js';
 import { InFlightRuns } from '../../dist/lib/runs/in-flight-runs.js';
 import { DatabaseTime } from '../../dist/lib/database/clock.js';
 import { JobCursors } from '../../dist/lib/jobs/job-cursors.js';
 import { WatermarkService } from '../../dist/lib/jobs/watermark.service.js';
-import { type ClaimAnswers } from '../../dist/lib/runs/claim.js';
-import type { DueOccurrence } from '../../dist/lib/runs/claim.js';
+import type { ClaimAnswers, DueOccurrence } from '../../dist/lib/runs/claim.js';
 import { JobRunRepository, type RunEnd } from '../../dist/lib/runs/job-run.repository.js';
 
 const HOUR_MS = 3_600_000;

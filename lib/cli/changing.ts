@@ -1,6 +1,6 @@
 import { Option } from 'commander';
 import { InvalidOptionsError } from '../errors/errors.js';
-import type { DeadLetterFilter } from '../operations/dead-letter-filter.js';
+import type { DeadLetterFilter } from '../operations/dead-letters.service.js';
 import type { InDoubtFilter } from '../operations/in-doubt.service.js';
 import type { Operator } from '../options/operator-options.js';
 import { type Answer, type CommandSet, type Given, json, whole, zoneOf } from './command-set.js';

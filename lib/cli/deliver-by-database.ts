@@ -1,5 +1,5 @@
-import { deliver, untilEnded } from '../operations/deliver.js';
-import type { Delivered } from '../operations/delivered.js';
+import { deliver, untilEnded } from '../operations/deliveries.service.js';
+import type { Delivered } from '../operations/delivery-rules.js';
 import { resolveSchedulerOptions } from '../options/resolve-options.js';
 import { JobRunRepository } from '../runs/job-run.repository.js';
 import { DeliveryStore } from '../operations/delivery.store.js';

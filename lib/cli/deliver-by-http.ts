@@ -1,4 +1,4 @@
-import type { Delivered } from '../operations/delivered.js';
+import type { Delivered } from '../operations/delivery-rules.js';
 import type { TriggerCommand } from './trigger-arguments.js';
 
 /** Beyond what it was told to wait. */

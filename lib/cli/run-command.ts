@@ -1,6 +1,6 @@
 import { InvalidOptionsError, SchedulerError } from '../errors/errors.js';
 import { databaseTrouble } from '../errors/database-trouble.js';
-import { hasEnded, type Delivered } from '../operations/delivered.js';
+import { hasEnded, type Delivered } from '../operations/delivery-rules.js';
 import { deliverByHttp, EndpointError } from './deliver-by-http.js';
 import { HELP, readArguments, type TriggerCommand } from './trigger-arguments.js';
 

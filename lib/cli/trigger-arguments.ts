@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { parseArgs, type ParseArgsConfig } from 'node:util';
-import type { DeliveredTime } from '../operations/delivery.js';
+import type { DeliveredTime } from '../operations/delivery-rules.js';
 import { readInstant, timeOfKubernetesJob } from '../trigger/trigger-request.js';
 import { InvalidOptionsError, unknownOption } from '../errors/errors.js';
 import { problemsOfData } from '../options/run-time-job.js';

@@ -135,7 +135,9 @@ export class NotFoundError extends SchedulerError {
   }
 }
 
-/** Why a delivery is not taken in. */
+/**
+ * Why a delivery names no occurrence that could be run, however often it is delivered; but for one that is too early.
+ */
 export type DeliveryProblem = 'off the grid' | 'too early' | 'nothing is due' | 'before the schedule';
 
 /**

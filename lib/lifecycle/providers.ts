@@ -1,11 +1,9 @@
 import type { Provider } from '@nestjs/common';
-import { BackfillCancelStore } from '../catch-up/backfill.store.js';
+import { BackfillCancelStore, BackfillStore } from '../catch-up/backfill.store.js';
 import { BackfillFeedStore } from '../catch-up/backfill-feed.store.js';
-import { BackfillStore } from '../catch-up/backfill.store.js';
-import { CancelStore } from '../operations/cancels.service.js';
+import { CancelStore, ManualRunStore } from '../operations/run-requests.service.js';
 import { CatchUpStore } from '../catch-up/catch-up.store.js';
 import { IdempotencyKeys } from '../runs/idempotency-key.js';
-import { JobAction } from '../operations/job-action.entity.js';
 import { JobBackfill } from '../catch-up/job-backfill.entity.js';
 import { JobFlag } from '../jobs/job-flag.entity.js';
 import { JobInstance } from '../jobs/job-instance.entity.js';
@@ -15,38 +13,32 @@ import { JobSchedule } from '../jobs/job-schedule.entity.js';
 import { Receipt } from '../receipts/receipt.entity.js';
 import { JobRunRepository } from '../runs/job-run.repository.js';
 import { ReapingRepository } from '../runs/reaping.repository.js';
-import { DeadLetterBulkStore } from '../operations/dead-letters.service.js';
 import { DeadLetterStore } from '../operations/dead-letters.service.js';
 import { DeliveryStore } from '../operations/delivery.store.js';
-import { ExplainStore } from '../operations/explanations.service.js';
-import { FanOutStore } from '../fan-out/page.store.js';
-import { FlagStore } from '../operations/flags.service.js';
+import { ExplainStore } from '../operations/explain.store.js';
+import { FanOutStore, PageStore } from '../fan-out/page.store.js';
+import { FlagStore, PauseStore } from '../operations/holds.service.js';
 import { InDoubtStore } from '../operations/in-doubt.service.js';
-import { InstanceFactsStore } from '../jobs/job-instance.store.js';
+import { InstanceFactsStore, JobInstanceStore } from '../jobs/job-instance.store.js';
 import { InventoryStore } from '../operations/inventory.service.js';
-import { JobInstanceStore } from '../jobs/job-instance.store.js';
 import { JobScheduleStore } from '../jobs/job-schedule.store.js';
-import { ManualRunStore } from '../operations/manual-runs.service.js';
 import { OverdueStore } from '../maintenance/overdue.service.js';
-import { OverrideStore } from '../operations/overrides.service.js';
+import { OverrideStore, SkipStore } from '../operations/schedule-edits.service.js';
 import { PageAttemptStore } from '../fan-out/page-attempt.store.js';
 import { PageKeepingStore } from '../fan-out/page-keeper.service.js';
 import { PageLettersStore } from '../operations/dead-pages.service.js';
-import { PageStore } from '../fan-out/page.store.js';
 import { PartitionStore } from '../database/partition.store.js';
-import { PauseStore } from '../operations/pauses.service.js';
 import { PruneStore } from '../maintenance/pruning.service.js';
 import { ReceiptRepository } from '../receipts/receipt.repository.js';
 import { RetentionStore } from '../maintenance/retention.store.js';
 import { RunTimeJobStore } from '../jobs/run-time-job.store.js';
 import { SchedulerDatabase } from '../database/scheduler-database.js';
 import { SchemaStore } from '../database/schema.store.js';
-import { SkipStore } from '../operations/skips.service.js';
 import { TakeOverStore } from '../jobs/take-over.store.js';
 import { ToldStore } from '../observe/told.store.js';
 
 /** The library's tables, as TypeORM is told of them. */
-export const ENTITIES = [JobSchedule, JobRun, JobPage, Receipt, JobBackfill, JobInstance, JobAction, JobFlag];
+export const ENTITIES = [JobSchedule, JobRun, JobPage, Receipt, JobBackfill, JobInstance, JobFlag];
 
 /** The stores and repositories, on the module's own connections. */
 export const STORE_PROVIDERS: Provider[] = [
@@ -63,7 +55,6 @@ export const STORE_PROVIDERS: Provider[] = [
     BackfillStore,
     BackfillCancelStore,
     DeadLetterStore,
-    DeadLetterBulkStore,
     PauseStore,
     FlagStore,
     CancelStore,

@@ -4,11 +4,86 @@ import { AfterRegistration } from '../database/registration.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
 import { InvalidOptionsError, refusedByStatus, unknownRun } from '../errors/errors.js';
 import { PageKeeper } from '../fan-out/page-keeper.service.js';
-import { type Operator, readOperator } from '../options/operator-options.js';
+import { carryOut } from './carry-out.js';
+import { type Operator, readObject, readOperator } from '../options/operator-options.js';
+import { expected, flag, integer, oneOf, type OptionTable, type Rule, text } from '../options/option-rules.js';
 import type { RunKey, RunStatus } from '../options/run.js';
 import { ReaperService } from '../runs/reaper.service.js';
-import { carryOut } from './carry-out.js';
-import { type BulkOptions, type DeadLetterFilter, readBulk, type RunFilter } from './dead-letter-filter.js';
+
+/** Runs that have failed and wait: for a person, or for their next attempt. */
+export type WaitingStatus = 'dead' | 'failed' | 'orphaned';
+
+/** Which runs a bulk verb is for. */
+export interface DeadLetterFilter {
+  readonly jobName?: string;
+  /** `failed` and `orphaned` runs wait for their next attempt. @default 'dead' */
+  readonly status?: WaitingStatus;
+  /** The earliest fire time. */
+  readonly from?: Date;
+  /** The latest fire time. */
+  readonly to?: Date;
+  /** A part of the error's name or message, whatever its case. */
+  readonly errorContains?: string;
+}
+
+/** A filter that was read: what is null is not asked for. */
+export interface RunFilter {
+  readonly jobName: string | null;
+  readonly status: RunStatus;
+  /** The earliest fire time. */
+  readonly from: Date | null;
+  /** The latest fire time. */
+  readonly to: Date | null;
+  /** A part of the error's name or message, whatever its case. */
+  readonly errorContains: string | null;
+}
+
+/** How far a bulk verb goes. */
+export interface BulkOptions {
+  /** How many runs at most; 1 to 1000. @default 100 */
+  readonly limit?: number;
+  /** True: nothing is changed, and the answer is what would have been. @default false */
+  readonly dryRun?: boolean;
+}
+
+const instant: Rule<Date> = (given) =>
+  given instanceof Date && !Number.isNaN(given.getTime()) ? { value: given } : expected('a Date', given);
+
+const FILTER = {
+  jobName: { rule: text(200) },
+  status: { rule: oneOf<WaitingStatus>('dead', 'failed', 'orphaned') },
+  from: { rule: instant },
+  to: { rule: instant },
+  errorContains: { rule: text(1_000) },
+} as const satisfies Record<keyof DeadLetterFilter, OptionTable[string]>;
+
+const BULK = {
+  limit: {
+    rule: integer({ atLeast: 1, atMost: 1_000, whyMost: 'each call is one statement; call again for what is left' }),
+  },
+  dryRun: { rule: flag },
+} as const satisfies Record<keyof BulkOptions, OptionTable[string]>;
+
+/**
+ * @param verb for people: `SchedulerService.replayAll`
+ * @throws InvalidOptionsError with every problem
+ */
+export function readBulk(
+  filter: DeadLetterFilter | undefined,
+  options: BulkOptions | undefined,
+  verb: string,
+): { filter: RunFilter; limit: number; dryRun: boolean } {
+  const which = readObject(filter, FILTER);
+  const how = readObject(options, BULK);
+  const problems = [...which.problems, ...how.problems];
+  if (problems.length > 0) throw new InvalidOptionsError(problems.map((problem) => `${verb}: ${problem}`));
+  const { jobName = null, status = 'dead', from = null, to = null, errorContains = null } = which.values;
+  return {
+    filter: { jobName, status, from, to, errorContains },
+    limit: how.values.limit ?? 100,
+    dryRun: how.values.dryRun ?? false,
+  };
+}
 
 /** Who, and why. */
 export interface Actor {
@@ -26,7 +101,23 @@ export interface ChangedRun {
   readonly removed: boolean;
 }
 
-/** Begins ended runs again, or ends them for good. Of two people, or a person and a claim, the first wins. */
+/** What a filter found. */
+export interface FoundRuns {
+  /** The earliest fire times first. */
+  readonly runs: readonly RunKey[];
+  /** How many more there are. */
+  readonly left: number;
+}
+
+/** What bulk verbs say of themselves in `job_actions.details`. */
+type Details = Readonly<Record<string, unknown>>;
+
+type BulkVerb = 'replay' | 'discard';
+
+/**
+ * Begins ended runs again, or ends them for good, one by one or many in one statement with a limit. Of two people, or a
+ * person and a claim, the first wins; in bulk, a run that somebody else changes right now is passed over.
+ */
 export class DeadLetterStore {
   constructor(private readonly database: SchedulerDatabase) {}
 
@@ -61,27 +152,6 @@ export class DeadLetterStore {
     );
     return verdict === 'unknown run' ? null : { ...facts, changed: verdict === 'changed' };
   }
-}
-
-/** What a filter found. */
-export interface FoundRuns {
-  /** The earliest fire times first. */
-  readonly runs: readonly RunKey[];
-  /** How many more there are. */
-  readonly left: number;
-}
-
-/** What bulk verbs say of themselves in `job_actions.details`. */
-type Details = Readonly<Record<string, unknown>>;
-
-type BulkVerb = 'replay' | 'discard';
-
-/**
- * What `DeadLetterStore` does to one run, done to many: each verb is one statement with a limit, that also records it
- * for each run. A run that somebody else changes right now is passed over.
- */
-export class DeadLetterBulkStore {
-  constructor(private readonly database: SchedulerDatabase) {}
 
   /** Those that {@link replayAll} or {@link discardAll} would change. */
   async find({ status, ...filter }: RunFilter, limit: number, verb: BulkVerb): Promise<FoundRuns> {
@@ -102,14 +172,14 @@ export class DeadLetterBulkStore {
   }
 
   replayAll(filter: RunFilter, limit: number, actor: Actor, details: Details): Promise<FoundRuns> {
-    return this.change('replay', filter, limit, actor, details);
+    return this.changeAll('replay', filter, limit, actor, details);
   }
 
   discardAll(filter: RunFilter, limit: number, actor: Actor, details: Details): Promise<FoundRuns> {
-    return this.change('discard', filter, limit, actor, details);
+    return this.changeAll('discard', filter, limit, actor, details);
   }
 
-  private async change(
+  private async changeAll(
     verb: BulkVerb,
     { status, ...filter }: RunFilter,
     limit: number,
@@ -150,7 +220,6 @@ const DISCARDABLE: readonly RunStatus[] = ['dead', 'failed', 'orphaned'];
 export class DeadLetters {
   constructor(
     private readonly store: DeadLetterStore,
-    private readonly bulk: DeadLetterBulkStore,
     private readonly reaper: ReaperService,
     private readonly pages: PageKeeper,
   ) {}
@@ -169,8 +238,8 @@ export class DeadLetters {
   async replayAll(filter: DeadLetterFilter, operator: Operator, options?: BulkOptions): Promise<FoundRuns> {
     const actor = readOperator(operator, 'SchedulerService.replayAll');
     const { filter: which, limit, dryRun } = readBulk(filter, options, 'SchedulerService.replayAll');
-    if (dryRun) return this.bulk.find(which, limit, 'replay');
-    const replayed = await this.bulk.replayAll(which, limit, actor, { filter: which });
+    if (dryRun) return this.store.find(which, limit, 'replay');
+    const replayed = await this.store.replayAll(which, limit, actor, { filter: which });
     if (replayed.runs.length > 0) this.wake();
     return replayed;
   }
@@ -190,9 +259,9 @@ export class DeadLetters {
     const { filter: which, limit, dryRun } = readBulk(filter, options, 'SchedulerService.discardAll');
     if (dryRun) {
       readOperator(operator, 'SchedulerService.discardAll');
-      return this.bulk.find(which, limit, 'discard');
+      return this.store.find(which, limit, 'discard');
     }
-    return this.bulk.discardAll(which, limit, withReason(operator, 'SchedulerService.discardAll'), { filter: which });
+    return this.store.discardAll(which, limit, withReason(operator, 'SchedulerService.discardAll'), { filter: which });
   }
 
   private wake(): void {

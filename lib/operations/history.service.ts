@@ -79,7 +79,33 @@ export interface Replica {
   readonly running: number;
 }
 
-/** What ran, and who runs it; writes nothing. */
+/** What an operator did: who, what, why and when. */
+export interface KeptAction {
+  /** Ascending; a bigint, so a string. */
+  readonly id: string;
+  readonly at: Date;
+  /** The verb: `pause`, `replay`, … */
+  readonly action: string;
+  readonly jobName: string | null;
+  readonly fireTime: Date | null;
+  readonly actor: string;
+  readonly reason: string | null;
+  readonly details: Record<string, unknown> | null;
+}
+
+export interface ActionsOptions {
+  /** @default those of all jobs, and those of none */
+  readonly jobName?: string;
+  /** 1 to 10000. @default 100 */
+  readonly limit?: number;
+}
+
+const ACTIONS_OPTIONS = {
+  jobName: { rule: knownAs },
+  limit: { rule: integer({ atLeast: 1, atMost: 10_000 }) },
+} as const satisfies Record<keyof ActionsOptions, OptionTable[string]>;
+
+/** What ran, who runs it, and what operators did; writes nothing. */
 @Injectable()
 @AfterRegistration()
 export class History {
@@ -124,6 +150,20 @@ export class History {
        left   join (select claimed_by, count(*)::integer from ${jobRuns} where status = 'running' group by claimed_by) running
               on running.claimed_by = instance.id
        order  by started_at desc`,
+    );
+  }
+
+  /** See `SchedulerService.actions`. */
+  async actions(options?: ActionsOptions): Promise<KeptAction[]> {
+    const { jobName = null, limit = 100 } = readOperationOptions(options, ACTIONS_OPTIONS, 'SchedulerService.actions');
+    return queryOn(this.database.coordination)<KeptAction>(
+      `select id, at, action, job_name as "jobName", fire_time as "fireTime", actor, reason, details
+       from   ${this.database.tables.jobActions}
+       where  $1::text is null
+       or     job_name = $1
+       order  by id desc
+       limit  $2`,
+      [jobName, limit],
     );
   }
 }

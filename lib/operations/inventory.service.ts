@@ -6,11 +6,8 @@ import { AfterRegistration } from '../database/registration.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
 import { KnownJobs } from '../jobs/known-jobs.js';
 import type { JobTrigger } from '../options/job-definition.js';
-import { knownAs, readOperationOptions } from '../options/operator-options.js';
-import { integer, type OptionTable } from '../options/option-rules.js';
 import type { RunStatus } from '../options/run.js';
 import { type FlagAnswer, FlagAnswers } from '../runs/flag-answers.js';
-import type { JobAction } from './job-action.entity.js';
 
 /** A job as the database has it. */
 export interface InventoryRow {
@@ -51,13 +48,7 @@ export interface LastRun {
   readonly finishedAt: Date | null;
 }
 
-/** What an operator did. */
-export type KeptAction = Pick<
-  JobAction,
-  'id' | 'at' | 'action' | 'jobName' | 'fireTime' | 'actor' | 'reason' | 'details'
->;
-
-/** Lists jobs, and what operators did to them; writes nothing. */
+/** Lists jobs; writes nothing. */
 export class InventoryStore {
   private readonly query: Query;
 
@@ -103,19 +94,6 @@ export class InventoryStore {
        order  by job.name`,
     );
     return { now: clock!.now, jobs: jobs.map((job) => ({ ...job, last: job.last && lastRun(job.last) })) };
-  }
-
-  /** The newest first. @param jobName null for those of all jobs, and of none */
-  async actions(jobName: string | null, limit: number): Promise<KeptAction[]> {
-    return this.query<KeptAction>(
-      `select id, at, action, job_name as "jobName", fire_time as "fireTime", actor, reason, details
-       from   ${this.database.tables.jobActions}
-       where  $1::text is null
-       or     job_name = $1
-       order  by id desc
-       limit  $2`,
-      [jobName, limit],
-    );
   }
 }
 
@@ -191,19 +169,7 @@ export interface InventoryEntry {
   readonly dead: number;
 }
 
-export interface ActionsOptions {
-  /** @default those of all jobs, and those of none */
-  readonly jobName?: string;
-  /** 1 to 10000. @default 100 */
-  readonly limit?: number;
-}
-
-const ACTIONS_OPTIONS = {
-  jobName: { rule: knownAs },
-  limit: { rule: integer({ atLeast: 1, atMost: 10_000 }) },
-} as const satisfies Record<keyof ActionsOptions, OptionTable[string]>;
-
-/** What there is, and what operators did to it. */
+/** What there is. */
 @Injectable()
 @AfterRegistration()
 export class Inventory {
@@ -218,12 +184,6 @@ export class Inventory {
     const { now, jobs } = await this.store.jobs();
     const answers = await this.answers.shown([...new Set(jobs.flatMap((job) => flagOf(job) ?? []))]);
     return jobs.map((job) => this.entry(job, now, answers.get(flagOf(job) ?? '') ?? null));
-  }
-
-  /** See `SchedulerService.actions`. */
-  async actions(options?: ActionsOptions): Promise<KeptAction[]> {
-    const { jobName = null, limit = 100 } = readOperationOptions(options, ACTIONS_OPTIONS, 'SchedulerService.actions');
-    return this.store.actions(jobName, limit);
   }
 
   private entry(job: InventoryRow, now: Date, provider: FlagAnswer | null): InventoryEntry {

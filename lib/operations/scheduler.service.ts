@@ -1,41 +1,25 @@
 import { Injectable } from '@nestjs/common';
-import { InvalidOptionsError } from '../errors/errors.js';
 import type { BackfillOptions, CancelOptions } from '../catch-up/backfill-options.js';
 import { integer } from '../options/option-rules.js';
 import { AfterRegistration } from '../database/registration.js';
-import type { BackfillPlan, BackfillProgress } from '../catch-up/backfills.service.js';
-import { Backfills } from '../catch-up/backfills.service.js';
-import { Cancels, type Cancelled } from './cancels.service.js';
-import {
-  DeadPages,
-  type ChangedPages,
-  type DeadPageFilter,
-  type DeadPageOptions,
-  type FoundPages,
-} from './dead-pages.service.js';
-import { DeadLetters, type FoundRuns } from './dead-letters.service.js';
+import { type BackfillPlan, type BackfillProgress, Backfills } from '../catch-up/backfills.service.js';
+import { type Cancelled, Cancels, ManualRuns, type RunNowOptions } from './run-requests.service.js';
+import type { ChangedPages, FoundPages } from './dead-pages.service.js';
+import { DeadPages, type DeadPageFilter, type DeadPageOptions } from './dead-pages.service.js';
+import { type BulkOptions, type DeadLetterFilter, DeadLetters, type FoundRuns } from './dead-letters.service.js';
 import { Deliveries, type DeliverOptions } from './deliveries.service.js';
-import { History, type ListedRun, type Replica, type RunsFilter } from './history.service.js';
-import { Explanations } from './explanations.service.js';
-import { FireTimes, type NextFireTimesOptions } from './fire-times.service.js';
-import { Flags, type FlagState } from './flags.service.js';
-import {
-  InDoubt,
-  type EffectInDoubt,
-  type InDoubtFilter,
-  type Resolution,
-  type ResolvedEffects,
-} from './in-doubt.service.js';
-import { Inventory, type ActionsOptions, type InventoryEntry, type KeptAction } from './inventory.service.js';
-import { ManualRuns, type RunNowOptions } from './manual-runs.service.js';
-import { Overrides, type ScheduleOverride } from './overrides.service.js';
-import { Pauses, type PauseOptions, type Pause } from './pauses.service.js';
-import type { BulkOptions, DeadLetterFilter } from './dead-letter-filter.js';
-import type { Delivered } from './delivered.js';
+import { type ActionsOptions, History, type RunsFilter } from './history.service.js';
+import type { KeptAction, ListedRun, Replica } from './history.service.js';
+import { PlannedTimes, type NextFireTimesOptions } from './planned-times.service.js';
+import { Holds, type FlagState, type Pause, type PauseOptions } from './holds.service.js';
+import { InDoubt, type InDoubtFilter, type Resolution } from './in-doubt.service.js';
+import type { EffectInDoubt, ResolvedEffects } from './in-doubt.service.js';
+import { Inventory, type InventoryEntry } from './inventory.service.js';
+import { ScheduleEdits, type ScheduleOverride, type SkipOptions } from './schedule-edits.service.js';
+import type { Delivered } from './delivery-rules.js';
 import type { Explanation } from './explanation-facts.js';
-import { jobNameOf, type Operator } from '../options/operator-options.js';
+import { given, jobNameOf, type Operator } from '../options/operator-options.js';
 import type { RunKey } from '../options/run.js';
-import { Skips, type SkipOptions } from './skips.service.js';
 
 const numberOfBackfills = integer({ atLeast: 1, atMost: 10_000 });
 
@@ -47,14 +31,11 @@ const numberOfBackfills = integer({ atLeast: 1, atMost: 10_000 });
 @AfterRegistration()
 export class SchedulerService {
   constructor(
-    private readonly fireTimes: FireTimes,
     private readonly inventories: Inventory,
     private readonly history: History,
-    private readonly explanations: Explanations,
-    private readonly pauses: Pauses,
-    private readonly overrides: Overrides,
-    private readonly skips: Skips,
-    private readonly switches: Flags,
+    private readonly planned: PlannedTimes,
+    private readonly holds: Holds,
+    private readonly edits: ScheduleEdits,
     private readonly manualRuns: ManualRuns,
     private readonly deliveries: Deliveries,
     private readonly cancels: Cancels,
@@ -81,7 +62,7 @@ export class SchedulerService {
 
   /** What operators did, the newest first. @throws InvalidOptionsError */
   actions(options?: ActionsOptions): Promise<KeptAction[]> {
-    return this.inventories.actions(options);
+    return this.history.actions(options);
   }
 
   /**
@@ -91,15 +72,12 @@ export class SchedulerService {
    * @throws InvalidOptionsError
    */
   explain(jobName: string, fireTime: Date): Promise<Explanation> {
-    return this.explanations.explain(jobName, fireTime);
+    return this.planned.explain(jobName, fireTime);
   }
 
-  /**
-   * The fire times of a job that come next. Looks at nothing but the schedule: a job that is paused has them, too.
-   * @throws NotFoundError, InvalidOptionsError
-   */
+  /** The next fire times by the schedule alone, of a paused job, too. @throws NotFoundError, InvalidOptionsError */
   nextFireTimes(jobName: string, options?: NextFireTimesOptions): Date[] {
-    return this.fireTimes.next(jobName, options);
+    return this.planned.next(jobName, options);
   }
 
   /**
@@ -107,38 +85,32 @@ export class SchedulerService {
    * @throws InvalidOptionsError, NotFoundError, OperationRefusedError
    */
   pause(jobName: string, operator: Operator, options?: PauseOptions): Promise<Pause> {
-    return this.pauses.pause(jobName, operator, options);
+    return this.holds.pause(jobName, operator, options);
   }
 
-  /**
-   * The job goes on with what is due from now on.
-   * @returns false when it was not paused
-   * @throws as {@link pause}
-   */
+  /** The job goes on with what is due from now on. @returns false when it was not paused. @throws as {@link pause} */
   resume(jobName: string, operator: Operator): Promise<boolean> {
-    return this.pauses.resume(jobName, operator);
+    return this.holds.resume(jobName, operator);
   }
 
   /** @returns false when it was enabled already */
   enable(jobName: string, operator: Operator): Promise<boolean> {
-    return this.pauses.enable(jobName, operator);
+    return this.holds.enable(jobName, operator);
   }
 
   /** Like a pause that has no end. @returns false when it was disabled already */
   disable(jobName: string, operator: Operator): Promise<boolean> {
-    return this.pauses.disable(jobName, operator);
+    return this.holds.disable(jobName, operator);
   }
 
   /**
    * The schedule holds from now on, on every replica as soon as it looks: it is woken up, or does within one
-   * `pollInterval`.
-   * What the job leaves out (`exclude`, `startAt`, `endAt`) stays.
-   * @throws InvalidOptionsError, InvalidScheduleError,
-   * OperationRefusedError;
-   * NotFoundError also for a job made at run time, which is changed with `JobRegistry.update`
+   * `pollInterval`. What the job leaves out (`exclude`, `startAt`, `endAt`) stays.
+   * @throws InvalidOptionsError, InvalidScheduleError, NotFoundError; OperationRefusedError also for a job made at run
+   * time, which is changed with `JobRegistry.update`
    */
   override(jobName: string, schedule: ScheduleOverride, operator: Operator): Promise<void> {
-    return this.overrides.override(jobName, schedule, operator);
+    return this.edits.override(jobName, schedule, operator);
   }
 
   /**
@@ -148,7 +120,7 @@ export class SchedulerService {
    * @throws NotFoundError, OperationRefusedError
    */
   clearOverride(jobName: string, operator: Operator): Promise<boolean> {
-    return this.overrides.clearOverride(jobName, operator);
+    return this.edits.clearOverride(jobName, operator);
   }
 
   /**
@@ -158,20 +130,20 @@ export class SchedulerService {
    * @throws InvalidOptionsError, NotFoundError, OperationRefusedError
    */
   skipNext(jobName: string, operator: Operator, options?: SkipOptions): Promise<Date[]> {
-    return this.skips.skipNext(jobName, operator, options);
+    return this.edits.skipNext(jobName, operator, options);
   }
 
   /**
-   * An occurrence that was to be skipped runs after all. @throws InvalidOptionsError; OperationRefusedError when it was not,
-   * or its time has come
+   * An occurrence that was to be skipped runs after all.
+   * @throws InvalidOptionsError; OperationRefusedError when it was not, or its time has come
    */
   unskip(jobName: string, fireTime: Date, operator: Operator): Promise<void> {
-    return this.skips.unskip(jobName, fireTime, operator);
+    return this.edits.unskip(jobName, fireTime, operator);
   }
 
   /** Off: no job that names the flag starts from now on, on any replica. @throws InvalidOptionsError */
   setFlag(name: string, on: boolean, operator: Operator): Promise<void> {
-    return this.switches.setFlag(name, on, operator);
+    return this.holds.setFlag(name, on, operator);
   }
 
   /**
@@ -179,15 +151,14 @@ export class SchedulerService {
    * within ten seconds, and waited for a second at most.
    */
   flags(): Promise<FlagState[]> {
-    return this.switches.flags();
+    return this.holds.flags();
   }
 
   /**
    * Adds a run with an identity of its own, whose `trigger` is `manual`: it is none of the schedule's occurrences and
    * takes the place of none. Whichever replica has room starts it, this one at once.
    * @returns its key: the fire time is when it was asked for
-   * @throws InvalidOptionsError, NotFoundError; OperationRefusedError also when the job is held back, or a run
-   * is in the way
+   * @throws InvalidOptionsError, NotFoundError; OperationRefusedError also when the job is held, or a run is in the way
    */
   runNow(jobName: string, operator: Operator, options?: RunNowOptions): Promise<RunKey> {
     return this.manualRuns.runNow(jobName, operator, options);
@@ -218,11 +189,9 @@ export class SchedulerService {
   /**
    * Lets one run begin again, with all the attempts its job allows: the same occurrence, so that receipts hold what was
    * done. It waits like any waiting run: for its turn, and for the end of a pause. A done, skipped or cancelled run may
-   * be replayed as well. One that died of its pages begins again with those that are not done; its handler is not
-   * called.
+   * be replayed as well. One that died of its pages begins again with those not done; its handler is not called.
    * @throws NotFoundError when there is none
-   * @throws OperationRefusedError when it is running or queued, when its row stands for a gap of several occurrences, or when
-   * its job was removed
+   * @throws OperationRefusedError when it is running or queued, stands for a gap of several, or its job was removed
    */
   replay(jobName: string, fireTime: Date, operator: Operator): Promise<void> {
     return this.deadLetters.replay(jobName, fireTime, operator);
@@ -304,8 +273,7 @@ export class SchedulerService {
    * is what is under way; what was skipped or cancelled never ran. Any replica that knows the job takes part. A live
    * occurrence is never given up for it: see `overlap`.
    * @returns what is going to happen; with `dryRun`, what would
-   * @throws InvalidOptionsError, NotFoundError, OperationRefusedError, InvalidOptionsError with every problem; nothing was
-   * written then
+   * @throws InvalidOptionsError with every problem, NotFoundError, OperationRefusedError; nothing was written then
    */
   async backfill(jobName: string, from: Date, to: Date, options: BackfillOptions = {}): Promise<BackfillPlan> {
     return this.backfillsOf.ask(jobNameOf(jobName, 'SchedulerService.backfill'), from, to, options);
@@ -317,9 +285,7 @@ export class SchedulerService {
    * @throws InvalidOptionsError
    */
   async backfills(limit = 100): Promise<BackfillProgress[]> {
-    const reading = numberOfBackfills(limit);
-    if ('problem' in reading) throw new InvalidOptionsError([`backfills: limit: ${reading.problem}`]);
-    return this.backfillsOf.list(limit);
+    return this.backfillsOf.list(given(limit, numberOfBackfills, 'backfills: limit'));
   }
 
   /**

@@ -1,4 +1,4 @@
-import type { DeliveredTime } from '../operations/delivery.js';
+import type { DeliveredTime } from '../operations/delivery-rules.js';
 import { InvalidOptionsError } from '../errors/errors.js';
 import { storable } from '../options/operator-options.js';
 import { duration, expected, text, type Rule, readOptions, type OptionTable } from '../options/option-rules.js';

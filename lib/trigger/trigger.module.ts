@@ -28,7 +28,7 @@ import {
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { DeliveryRefusedError, InvalidOptionsError, NotFoundError } from '../errors/errors.js';
 import { OwnLogger } from '../observe/own-logger.js';
-import { type Delivered, hasEnded } from '../operations/delivered.js';
+import { type Delivered, hasEnded } from '../operations/delivery-rules.js';
 import { Deliveries } from '../operations/deliveries.service.js';
 import {
   readPath,

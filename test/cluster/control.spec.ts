@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { SchedulerService, type DistributedSchedulerOptions } from '../../lib/index.js';
-import { Cancels } from '../../lib/operations/cancels.service.js';
-import { Flags } from '../../lib/operations/flags.service.js';
+import { Cancels } from '../../lib/operations/run-requests.service.js';
+import { Holds } from '../../lib/operations/holds.service.js';
 import { closeApps, startApp } from '../integration/support/apps.js';
 import { Cluster } from './harness/cluster.js';
 import { everyTenSeconds } from './harness/crons.js';
@@ -29,7 +29,7 @@ describe('what an operator does on another replica', () => {
 
     const first = await cluster.anyAtGate('running');
     first.replica.open('running', first.at);
-    await operator.get(Flags).setFlag('exports', false, OPS);
+    await operator.get(Holds).setFlag('exports', false, OPS);
     expect(await first.replica.event('run.cancelled', first.at)).toMatchObject({ reason: 'flag off: exports' });
     expect(await cluster.ledger.run(first.at)).toMatchObject({
       status: 'cancelled',
@@ -43,7 +43,7 @@ describe('what an operator does on another replica', () => {
     );
 
     const seen = (await cluster.ledger.runs('exports')).length;
-    await operator.get(Flags).setFlag('exports', true, OPS);
+    await operator.get(Holds).setFlag('exports', true, OPS);
     const fireTime = await eventually(
       'another that runs',
       async () =>

@@ -4,12 +4,11 @@ import { describe, expect, it } from '@jest/globals';
 import { parse } from 'yaml';
 import { EXIT } from '../../lib/cli/run-command.js';
 import { readArguments, type TriggerCommand } from '../../lib/cli/trigger-arguments.js';
-import { lateness, occurrenceOf, type DeliveredTime } from '../../lib/operations/delivery.js';
+import { delivered, type DeliveredTime, lateness, occurrenceOf } from '../../lib/operations/delivery-rules.js';
 import type { MissedPolicy } from '../../lib/options/job-definition.js';
 import type { RunStatus } from '../../lib/options/run.js';
 import { compileSchedule } from '../../lib/cron/schedule.js';
 import { DeliveryRefusedError, InvalidOptionsError, unknownJob } from '../../lib/errors/errors.js';
-import { delivered } from '../../lib/operations/delivered.js';
 import { refusalOf, statusOf } from '../../lib/trigger/trigger.module.js';
 import { readTriggerRequest } from '../../lib/trigger/trigger-request.js';
 

@@ -5,7 +5,7 @@ import {
   occurrenceOf,
   type DeliveredTime,
   type RefusedDelivery,
-} from '../../lib/operations/delivery.js';
+} from '../../lib/operations/delivery-rules.js';
 import { compileSchedule } from '../../lib/cron/schedule.js';
 
 const SCHEDULE = compileSchedule('15 2 * * *', 'Europe/Berlin');

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { calendarText } from '../../lib/cron/calendar.js';
-import { leftOutBy } from '../../lib/operations/explanations.service.js';
+import { leftOutBy } from '../../lib/operations/planned-times.service.js';
 import { compileSchedule } from '../../lib/cron/schedule.js';
 
 const CALENDAR = calendarText({

@@ -11,14 +11,12 @@ import {
   type DistributedCronOptions,
   type DistributedSchedulerOptions,
 } from '../../lib/index.js';
-import { Cancels } from '../../lib/operations/cancels.service.js';
-import { Explanations } from '../../lib/operations/explanations.service.js';
-import { Flags } from '../../lib/operations/flags.service.js';
+import { Cancels, ManualRuns } from '../../lib/operations/run-requests.service.js';
+import { PlannedTimes } from '../../lib/operations/planned-times.service.js';
+import { Holds } from '../../lib/operations/holds.service.js';
+import { History } from '../../lib/operations/history.service.js';
 import { Inventory } from '../../lib/operations/inventory.service.js';
-import { ManualRuns } from '../../lib/operations/manual-runs.service.js';
-import { Overrides } from '../../lib/operations/overrides.service.js';
-import { Pauses } from '../../lib/operations/pauses.service.js';
-import { Skips } from '../../lib/operations/skips.service.js';
+import { ScheduleEdits } from '../../lib/operations/schedule-edits.service.js';
 import { eventually } from '../cluster/harness/eventually.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { closeApps, nextEvent, startApp } from './support/apps.js';
@@ -156,10 +154,12 @@ describe('run now', () => {
     await expect(manual.runNow('nobody', OPS)).rejects.toThrow('There is no job "nobody"');
     await expect(manual.runNow('no\0body', OPS)).rejects.toThrow('jobName: expected the name of a job');
     await expect(one.get(Cancels).cancel('export', 'today' as never, OPS)).rejects.toThrow('fireTime: expected a Date');
-    await expect(one.get(Pauses).pause('export', OPS, { until: new Date(NaN) })).rejects.toThrow(
+    await expect(one.get(Holds).pause('export', OPS, { until: new Date(NaN) })).rejects.toThrow(
       'until: expected a Date',
     );
-    await expect(one.get(Skips).skipNext('export', OPS, { count: 0 })).rejects.toThrow('count: expected at least 1');
+    await expect(one.get(ScheduleEdits).skipNext('export', OPS, { count: 0 })).rejects.toThrow(
+      'count: expected at least 1',
+    );
   });
 });
 
@@ -185,10 +185,10 @@ describe('a flag', () => {
     await one.get(ManualRuns).runNow('export', OPS);
     await started;
     const cancelled = nextEvent(one, 'run.cancelled');
-    await one.get(Flags).setFlag('exports', false, OPS);
+    await one.get(Holds).setFlag('exports', false, OPS);
     expect((await cancelled).reason).toBe('flag off: exports');
     await expect(one.get(ManualRuns).runNow('export', OPS)).rejects.toThrow('its flag exports is off');
-    expect(await one.get(Flags).flags()).toMatchObject([{ name: 'exports', on: false, jobs: ['export'] }]);
+    expect(await one.get(Holds).flags()).toMatchObject([{ name: 'exports', on: false, jobs: ['export'] }]);
   });
 
   it('turned off lets a running one finish by default', async () => {
@@ -196,7 +196,7 @@ describe('a flag', () => {
     const started = nextEvent(one, 'run.started');
     const { fireTime } = await one.get(ManualRuns).runNow('export', OPS);
     await started;
-    await one.get(Flags).setFlag('exports', false, OPS);
+    await one.get(Holds).setFlag('exports', false, OPS);
     // Two looks later its handler has still not been told anything.
     for (let looks = 0; looks < 2; looks++) await nextLook();
     expect(seen[0]!.signal.aborted).toBe(false);
@@ -230,13 +230,13 @@ describe('a flag', () => {
   it('is shown as what the table and the provider say, with when that was asked', async () => {
     let on = true;
     const one = await app(NEVER_DUE, { flag: 'exports' }, { featureFlags: { isOn: () => on } });
-    expect(await one.get(Flags).flags()).toMatchObject([
+    expect(await one.get(Holds).flags()).toMatchObject([
       { name: 'exports', on: true, onInTable: true, provider: { on: true, problem: null, askedAt: expect.any(Date) } },
     ]);
     on = false;
     await expect(one.get(ManualRuns).runNow('export', OPS)).rejects.toThrow('flag off: exports');
     const flag = { name: 'exports', on: false, onInTable: true, provider: { on: false } };
-    expect(await one.get(Flags).flags()).toMatchObject([flag]);
+    expect(await one.get(Holds).flags()).toMatchObject([flag]);
     expect(await one.get(Inventory).inventory()).toMatchObject([{ flag, nextFireTime: null }]);
     const elsewhere = await app(NEVER_DUE, { flag: 'exports' }, {});
     expect(await elsewhere.get(Inventory).inventory()).toMatchObject([
@@ -266,7 +266,7 @@ describe('an override', () => {
   it('is followed by every replica, survives a deploy, is told at boot, and is cleared', async () => {
     const [one, other] = await Promise.all([app(NEVER_DUE, {}), app(NEVER_DUE, {})]);
     const followed = nextEvent(other, 'job.scheduled');
-    await one.get(Overrides).override('export', { cron: '0 4 29 2 *' }, OPS);
+    await one.get(ScheduleEdits).override('export', { cron: '0 4 29 2 *' }, OPS);
     expect(await followed).toMatchObject({ schedule: '"0 4 29 2 *" (UTC)', was: '"0 3 29 2 *" (UTC)' });
     await Promise.all([one.close(), other.close()]);
 
@@ -278,17 +278,17 @@ describe('an override', () => {
       overridden: { by: 'ops', reason: 'because', declared: { cron: '0 5 29 2 *', timeZone: 'UTC' } },
     });
     const back = nextEvent(next, 'job.scheduled', ({ schedule }) => schedule === '"0 5 29 2 *" (UTC)');
-    expect(await next.get(Overrides).clearOverride('export', OPS)).toBe(true);
+    expect(await next.get(ScheduleEdits).clearOverride('export', OPS)).toBe(true);
     await back;
     expect((await next.get(Inventory).inventory())[0]).toMatchObject({ cron: '0 5 29 2 *', overridden: null });
     expect(
-      (await next.get(Inventory).actions({ jobName: 'export' })).map(({ action, actor }) => `${action} ${actor}`),
+      (await next.get(History).actions({ jobName: 'export' })).map(({ action, actor }) => `${action} ${actor}`),
     ).toEqual(['clear-override ops', 'override ops']);
   });
 
   it('that cannot be read is refused', async () => {
     const one = await app(NEVER_DUE, { exclude: '2030-12-25' });
-    const overrides = one.get(Overrides);
+    const overrides = one.get(ScheduleEdits);
     await expect(overrides.override('export', { cron: '0 25 * * *' }, OPS)).rejects.toThrow('hour 25');
     await expect(overrides.override('export', { timeZone: 'Mars/Base' }, OPS)).rejects.toThrow('Mars/Base');
     await expect(overrides.override('export', {}, OPS)).rejects.toThrow(
@@ -299,7 +299,7 @@ describe('an override', () => {
       timeZone: 'Europe/Berlin',
       calendar: '{"exclude":["2030-12-25"]}',
     });
-    expect(await one.get(Inventory).actions()).toHaveLength(1);
+    expect(await one.get(History).actions()).toHaveLength(1);
   });
 });
 
@@ -321,7 +321,9 @@ describe('a job made at run time', () => {
     await one.get(JobRegistry).update('acme', { exclude: ['2030-12-26'] });
     await changed;
     expect(calendar()).toBe('{"exclude":["2030-12-26"]}');
-    await expect(one.get(Overrides).override('acme', { cron: '0 5 * * *' }, OPS)).rejects.toThrow('JobRegistry.update');
+    await expect(one.get(ScheduleEdits).override('acme', { cron: '0 5 * * *' }, OPS)).rejects.toThrow(
+      'JobRegistry.update',
+    );
   });
 });
 
@@ -329,7 +331,7 @@ describe('skipping ahead', () => {
   it('leaves out the next occurrence, and runs the one after it', async () => {
     const one = await app(EVERY_SECOND, {});
     await nextEvent(one, 'run.completed');
-    const [skipped] = await one.get(Skips).skipNext('export', OPS);
+    const [skipped] = await one.get(ScheduleEdits).skipNext('export', OPS);
     await nextEvent(one, 'run.completed', ({ fireTime }) => fireTime > skipped!);
     expect(await runs()).toContainEqual({ status: 'skipped', reason: 'skipped by ops: because', fire_time: skipped });
     expect(seen.map(({ fireTime }) => fireTime)).not.toContainEqual(skipped);
@@ -339,7 +341,7 @@ describe('skipping ahead', () => {
 describe('who looks', () => {
   it('sees each job with its owner and its answers, paused or not, and what was done', async () => {
     const one = await app(NEVER_DUE, { flag: 'exports' });
-    await one.get(Pauses).pause('export', OPS);
+    await one.get(Holds).pause('export', OPS);
     expect(await one.get(Inventory).inventory()).toMatchObject([
       {
         name: 'export',
@@ -352,7 +354,7 @@ describe('who looks', () => {
         flag: { name: 'exports', on: true },
       },
     ]);
-    expect(await one.get(Pauses).resume('export', OPS)).toBe(true);
+    expect(await one.get(Holds).resume('export', OPS)).toBe(true);
     const done = nextEvent(one, 'run.completed');
     const { fireTime } = await one.get(ManualRuns).runNow('export', OPS);
     await done;
@@ -365,9 +367,9 @@ describe('who looks', () => {
       dead: 0,
     });
     expect(entry!.nextFireTime!.toISOString()).toContain('-02-29T03:00:00.000Z');
-    expect((await one.get(Inventory).actions({ limit: 2 })).map(({ action }) => action)).toEqual(['run-now', 'resume']);
+    expect((await one.get(History).actions({ limit: 2 })).map(({ action }) => action)).toEqual(['run-now', 'resume']);
 
-    const explained = await one.get(Explanations).explain('export', fireTime);
+    const explained = await one.get(PlannedTimes).explain('export', fireTime);
     expect(explained).toMatchObject({
       kind: 'done',
       starts: [{ attempt: 1, status: 'done' }],
@@ -376,18 +378,18 @@ describe('who looks', () => {
       skippedFor: [],
     });
     expect(explained.text).toContain('Runners started for it: 1');
-    const none = await one.get(Explanations).explain('export', new Date('2028-02-29T04:00:00Z'));
+    const none = await one.get(PlannedTimes).explain('export', new Date('2028-02-29T04:00:00Z'));
     expect(none).toMatchObject({
       kind: 'no occurrence',
       nearest: { before: new Date('2028-02-29T03:00:00Z'), after: new Date('2032-02-29T03:00:00Z') },
     });
-    expect(await one.get(Explanations).explain('export', new Date('2028-02-29T03:00:00Z'))).toMatchObject({
+    expect(await one.get(PlannedTimes).explain('export', new Date('2028-02-29T03:00:00Z'))).toMatchObject({
       kind: 'not due yet',
     });
-    expect(await one.get(Explanations).explain('export', new Date('2024-02-29T03:00:00Z'))).toMatchObject({
+    expect(await one.get(PlannedTimes).explain('export', new Date('2024-02-29T03:00:00Z'))).toMatchObject({
       kind: 'before the schedule',
     });
-    expect(await one.get(Explanations).explain('nobody', fireTime)).toMatchObject({
+    expect(await one.get(PlannedTimes).explain('nobody', fireTime)).toMatchObject({
       kind: 'unknown job',
       nearest: null,
     });

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { DistributedCron, type CronRun, type DistributedCronOptions } from '../../lib/index.js';
-import { Pauses } from '../../lib/operations/pauses.service.js';
+import { Holds } from '../../lib/operations/holds.service.js';
 import { eventually } from '../cluster/harness/eventually.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { closeApps, startApp } from './support/apps.js';
@@ -84,11 +84,11 @@ describe('B19 a job of every second that nobody ran for thirty days', () => {
 
   it('has nothing caught up of five minutes in which it was paused', async () => {
     const asking = await app({ missed: 'all', maxCatchUp: 1_000 }, false);
-    await asking.get(Pauses).pause('job', OPS);
+    await asking.get(Holds).pause('job', OPS);
     await database.query(
       `update job_schedule set effective_from = now() - interval '10 minutes', paused_at = now() - interval '5 minutes', decided_until = date_trunc('second', now() - interval '5 minutes')`,
     );
-    await asking.get(Pauses).resume('job', OPS);
+    await asking.get(Holds).resume('job', OPS);
     await app({ missed: 'all', maxCatchUp: 1_000 });
     await goesOnOnTime();
     const paused = await database.query<{ many: string }>(

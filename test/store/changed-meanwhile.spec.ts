@@ -4,7 +4,7 @@ import { planCatchUp } from '../../lib/catch-up/catch-up.js';
 import { BackfillFeedStore } from '../../lib/catch-up/backfill-feed.store.js';
 import { RunTimeJobStore } from '../../lib/jobs/run-time-job.store.js';
 import { TakeOverStore } from '../../lib/jobs/take-over.store.js';
-import { OverrideStore } from '../../lib/operations/overrides.service.js';
+import { OverrideStore } from '../../lib/operations/schedule-edits.service.js';
 import { CatchUpStore } from '../../lib/catch-up/catch-up.store.js';
 import { ComingBetween } from '../support/coming-between.js';
 import { aDue } from '../support/due.js';

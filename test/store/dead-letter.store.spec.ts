@@ -10,7 +10,6 @@ beforeAll(async () => {
   stores = await openStores();
   letters = new DeadLetters(
     stores.deadLetters,
-    stores.deadLettersInBulk,
     { wake: () => (wakes += 1) } as never,
     { wake: () => undefined } as never,
   );

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { explanationOf } from '../../lib/operations/explanation.js';
-import { Explanations } from '../../lib/operations/explanations.service.js';
-import { ExplainStore } from '../../lib/operations/explanations.service.js';
+import { PlannedTimes } from '../../lib/operations/planned-times.service.js';
+import { ExplainStore } from '../../lib/operations/explain.store.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 
 let stores: Stores;
@@ -180,7 +180,7 @@ describe('a day that the calendar leaves out', () => {
     await stores.test.query(
       `insert into job_schedule (name, cron, time_zone, calendar, policies, decided_until) values ('invoices', '0 3 * * *', 'UTC', '{"exclude":["2027-12-25"]}', '{}', now())`,
     );
-    const { kind, why } = await new Explanations(new ExplainStore(stores.database)).explain(
+    const { kind, why } = await new PlannedTimes(new ExplainStore(stores.database), undefined!, undefined!).explain(
       'invoices',
       new Date('2027-12-25T03:00:00Z'),
     );

@@ -1,14 +1,11 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { compileSchedule } from '../../lib/cron/schedule.js';
 import type { JobDefinition } from '../../lib/options/job-definition.js';
-import { CancelStore } from '../../lib/operations/cancels.service.js';
-import { FlagStore } from '../../lib/operations/flags.service.js';
-import { ManualRunStore, type ManualRun } from '../../lib/operations/manual-runs.service.js';
-import { OverrideStore } from '../../lib/operations/overrides.service.js';
-import { PauseStore } from '../../lib/operations/pauses.service.js';
-import { SkipStore } from '../../lib/operations/skips.service.js';
+import { CancelStore, type ManualRun, ManualRunStore } from '../../lib/operations/run-requests.service.js';
+import { FlagStore, PauseStore } from '../../lib/operations/holds.service.js';
+import { OverrideStore, SkipStore } from '../../lib/operations/schedule-edits.service.js';
 import { explanationOf } from '../../lib/operations/explanation.js';
-import { ExplainStore } from '../../lib/operations/explanations.service.js';
+import { ExplainStore } from '../../lib/operations/explain.store.js';
 import { storedPolicies } from '../../lib/jobs/stored-job.js';
 import { aDue } from '../support/due.js';
 import { blocked, InsertGate } from '../support/gate.js';

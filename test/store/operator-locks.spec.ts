@@ -1,11 +1,8 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import pg from 'pg';
-import { FlagStore } from '../../lib/operations/flags.service.js';
-import { CancelStore } from '../../lib/operations/cancels.service.js';
-import { ManualRunStore } from '../../lib/operations/manual-runs.service.js';
-import { PauseStore } from '../../lib/operations/pauses.service.js';
-import { OverrideStore } from '../../lib/operations/overrides.service.js';
-import { SkipStore } from '../../lib/operations/skips.service.js';
+import { FlagStore, PauseStore } from '../../lib/operations/holds.service.js';
+import { CancelStore, ManualRunStore } from '../../lib/operations/run-requests.service.js';
+import { OverrideStore, SkipStore } from '../../lib/operations/schedule-edits.service.js';
 import { PageLettersStore } from '../../lib/operations/dead-pages.service.js';
 import { aDue } from '../support/due.js';
 import { blocked } from '../support/gate.js';

@@ -1,14 +1,12 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { pageTicket } from '../../lib/fan-out/page.js';
 import type { OwnedRun } from '../../lib/options/run.js';
-import { FlagStore } from '../../lib/operations/flags.service.js';
-import { CancelStore } from '../../lib/operations/cancels.service.js';
-import { PauseStore } from '../../lib/operations/pauses.service.js';
-import { FanOutStore } from '../../lib/fan-out/page.store.js';
+import { FlagStore, PauseStore } from '../../lib/operations/holds.service.js';
+import { CancelStore } from '../../lib/operations/run-requests.service.js';
+import { FanOutStore, PageStore } from '../../lib/fan-out/page.store.js';
 import { PageAttemptStore, type PageEnding } from '../../lib/fan-out/page-attempt.store.js';
 import { PageKeepingStore } from '../../lib/fan-out/page-keeper.service.js';
 import { PageLettersStore } from '../../lib/operations/dead-pages.service.js';
-import { PageStore } from '../../lib/fan-out/page.store.js';
 import { aDue } from '../support/due.js';
 import { aJob } from '../support/job.js';
 import { aRun } from '../support/run.js';

@@ -1,10 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { compileSchedule } from '../../lib/cron/schedule.js';
-import { PruningService } from '../../lib/maintenance/pruning.service.js';
-import { FlagStore } from '../../lib/operations/flags.service.js';
-import { OverrideStore } from '../../lib/operations/overrides.service.js';
-import { PauseStore } from '../../lib/operations/pauses.service.js';
-import { PruneStore } from '../../lib/maintenance/pruning.service.js';
+import { PruneStore, PruningService } from '../../lib/maintenance/pruning.service.js';
+import { FlagStore, PauseStore } from '../../lib/operations/holds.service.js';
+import { OverrideStore } from '../../lib/operations/schedule-edits.service.js';
 import { ToldStore } from '../../lib/observe/told.store.js';
 import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';

@@ -8,7 +8,6 @@ import { type ClaimAnswers } from '../../lib/runs/claim.js';
 import type { EntityManager } from 'typeorm';
 import type { OwnedRun, ReceiptKey } from '../../lib/options/run.js';
 import type { DueOccurrence } from '../../lib/runs/claim.js';
-import { DeadLetterBulkStore } from '../../lib/operations/dead-letters.service.js';
 import { DeadLetterStore } from '../../lib/operations/dead-letters.service.js';
 import { JobInstanceStore } from '../../lib/jobs/job-instance.store.js';
 import { JobScheduleStore } from '../../lib/jobs/job-schedule.store.js';
@@ -52,7 +51,7 @@ export interface Stores {
   readonly feeds: BackfillFeedStore;
   readonly cancels: BackfillCancelStore;
   readonly deadLetters: DeadLetterStore;
-  readonly deadLettersInBulk: DeadLetterBulkStore;
+  readonly deadLettersInBulk: DeadLetterStore;
   close(): Promise<void>;
 }
 
@@ -93,7 +92,7 @@ export async function openStores(server?: string): Promise<Stores> {
     feeds: new BackfillFeedStore(database, partitions),
     cancels: new BackfillCancelStore(database),
     deadLetters: new DeadLetterStore(database),
-    deadLettersInBulk: new DeadLetterBulkStore(database),
+    deadLettersInBulk: new DeadLetterStore(database),
     close: async () => {
       await database.close();
       await test.drop();

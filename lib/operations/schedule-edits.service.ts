@@ -5,13 +5,28 @@ import { type Query, queryOn } from '../database/query.js';
 import { AfterRegistration } from '../database/registration.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
 import { STALE, unlessBusy, untilItHolds } from '../database/retry.js';
-import { InvalidOptionsError, OperationRefusedError, renamedJob } from '../errors/errors.js';
+import { busy, InvalidOptionsError, OperationRefusedError, refusedByState, renamedJob } from '../errors/errors.js';
 import { planReplacements, rowsOf } from '../jobs/replaced-schedules.js';
 import { ScheduleFollower } from '../jobs/schedule-follower.service.js';
-import { type JobAsRead, readJob, type StoredJob, noSuchJob } from '../jobs/stored-job.js';
-import { jobNameOf, type Operator, readOperationOptions, readOperator } from '../options/operator-options.js';
-import { expected, type Rule, type OptionTable } from '../options/option-rules.js';
-import type { ReadOperator } from './carry-out.js';
+import {
+  type JobAsRead,
+  noSuchJob,
+  readJob,
+  type StoredJob,
+  storedJob,
+  storedJobColumns,
+  type StoredJobRow,
+} from '../jobs/stored-job.js';
+import { carryOut, type ReadOperator } from './carry-out.js';
+import {
+  given,
+  instant,
+  jobNameOf,
+  type Operator,
+  readOperationOptions,
+  readOperator,
+} from '../options/operator-options.js';
+import { expected, integer, type OptionTable, type Rule } from '../options/option-rules.js';
 
 /**
  * Puts an operator's schedule in place of the one that the code declares. Every replica follows, and no deploy changes
@@ -102,12 +117,91 @@ const OVERRIDE = {
   timeZone: { rule: written('an IANA name such as "Europe/Berlin"') },
 } as const satisfies Record<keyof ScheduleOverride, OptionTable[string]>;
 
-/** Gives jobs another schedule than the code does, until that is taken back: through deploys, restarts and renames. */
+/** How often a job may change, or its next occurrence come, between the look at it and the skip. */
+const MOST_LOOKS = 10;
+
+/** Decides occurrences before they are due: each gets a row that says that it does not run. */
+export class SkipStore {
+  constructor(
+    private readonly database: SchedulerDatabase,
+    private readonly partitions: PartitionStore,
+  ) {}
+
+  /**
+   * @param next the occurrences after the database's now, given the job as it is
+   * @returns those that `next` named; one that had a row already has no other
+   */
+  async skip(
+    jobName: string,
+    next: (stored: StoredJob, now: number) => readonly number[],
+    { by, reason }: ReadOperator,
+  ): Promise<Date[]> {
+    for (let look = 1; look <= MOST_LOOKS; look++) {
+      const row = await this.look(jobName);
+      const fireTimes = row ? next(storedJob(row), row.now.getTime()).map((fireTime) => new Date(fireTime)) : [];
+      const values = [jobName, row?.version ?? null, fireTimes.map((fireTime) => fireTime.toISOString()), by, reason];
+      const { verdict } = await this.partitions.makingSure(
+        () => fireTimes,
+        () => carryOut(this.database, 'job_skip_1', values, { verb: 'skip occurrences of', jobName }),
+      );
+      if (verdict === 'skipped') return fireTimes;
+    }
+    throw busy('skip occurrences of', `job "${jobName}"`);
+  }
+
+  /**
+   * The occurrence runs after all. @throws OperationRefusedError when it was not skipped by an operator, or its time has come
+   */
+  async unskip(jobName: string, fireTime: Date, { by, reason }: ReadOperator): Promise<void> {
+    const at = fireTime.toISOString();
+    const { verdict } = await carryOut(this.database, 'job_unskip_1', [jobName, at, by, reason], {
+      verb: 'undo a skip of',
+      jobName,
+    });
+    if (verdict === 'unskipped') return;
+    throw refusedByState(
+      jobName,
+      `undo the skip of ${at}`,
+      'no operator skipped it, or its time has come; look at it with explain',
+    );
+  }
+
+  /**
+   * The job, the version of its row, and the database's clock. Nothing is held: what is decided by it is judged again
+   * by the version.
+   */
+  private async look(jobName: string): Promise<(StoredJobRow & { version: string; now: Date }) | undefined> {
+    const { coordination, tables } = this.database;
+    const [row] = await queryOn(coordination)<StoredJobRow & { version: string; now: Date }>(
+      `select ${storedJobColumns(this.database.tables)}, xmin::text as version, clock_timestamp() as now
+       from   ${tables.jobSchedule}
+       where  name = $1`,
+      [jobName],
+    );
+    return row;
+  }
+}
+
+export interface SkipOptions {
+  /** How many; at most 1000. @default 1 */
+  readonly count?: number;
+}
+
+const SKIP_OPTIONS = { count: { rule: integer({ atLeast: 1, atMost: 1_000 }) } } as const satisfies Record<
+  keyof SkipOptions,
+  OptionTable[string]
+>;
+
+/**
+ * Gives jobs another schedule than the code does, until that is taken back: through deploys, restarts and renames. And
+ * leaves out occurrences that are yet to come.
+ */
 @Injectable()
 @AfterRegistration()
-export class Overrides {
+export class ScheduleEdits {
   constructor(
-    private readonly store: OverrideStore,
+    private readonly overrides: OverrideStore,
+    private readonly skips: SkipStore,
     private readonly follower: ScheduleFollower,
   ) {}
 
@@ -119,7 +213,7 @@ export class Overrides {
     if (cron === undefined && timeZone === undefined)
       throw new InvalidOptionsError([`${verb}: expected a cron expression, a timeZone, or both.`]);
     const name = jobNameOf(jobName, verb);
-    await this.store.override(
+    await this.overrides.override(
       name,
       (stored) => compileSchedule(cron ?? stored.cron, timeZone ?? stored.timeZone, name, stored.calendar),
       read,
@@ -130,8 +224,32 @@ export class Overrides {
   /** See `SchedulerService.clearOverride`. */
   async clearOverride(jobName: string, operator: Operator): Promise<boolean> {
     const verb = 'SchedulerService.clearOverride';
-    const cleared = await this.store.clear(jobNameOf(jobName, verb), readOperator(operator, verb));
+    const cleared = await this.overrides.clear(jobNameOf(jobName, verb), readOperator(operator, verb));
     this.follower.wake();
     return cleared;
+  }
+
+  /** See `SchedulerService.skipNext`. */
+  async skipNext(jobName: string, operator: Operator, options?: SkipOptions): Promise<Date[]> {
+    const verb = 'SchedulerService.skipNext';
+    const read = readOperator(operator, verb);
+    const name = jobNameOf(jobName, verb);
+    const { count = 1 } = readOperationOptions(options, SKIP_OPTIONS, verb);
+    return this.skips.skip(
+      name,
+      ({ cron, timeZone, calendar }, now) =>
+        compileSchedule(cron, timeZone, name, calendar).between(now, Infinity, count),
+      read,
+    );
+  }
+
+  /** See `SchedulerService.unskip`. */
+  async unskip(jobName: string, fireTime: Date, operator: Operator): Promise<void> {
+    const verb = 'SchedulerService.unskip';
+    await this.skips.unskip(
+      jobNameOf(jobName, verb),
+      given(fireTime, instant, `${verb}: fireTime`),
+      readOperator(operator, verb),
+    );
   }
 }

@@ -1,8 +1,9 @@
-import { formatDuration } from '../options/duration.js';
-import { isMissed, type LatenessRules } from '../jobs/missed.js';
-import type { JobPolicies } from '../options/job-definition.js';
-import type { SkipReason } from '../options/run.js';
+import type { DeliveryProblem } from '../errors/errors.js';
 import type { Schedule } from '../cron/schedule.js';
+import { isMissed, type LatenessRules } from '../jobs/missed.js';
+import { formatDuration } from '../options/duration.js';
+import type { JobPolicies } from '../options/job-definition.js';
+import type { RunKey, RunStatus, SkipReason } from '../options/run.js';
 
 /** What an outside clock says about the occurrence it delivers. Milliseconds. */
 export type DeliveredTime =
@@ -12,11 +13,6 @@ export type DeliveredTime =
   | { readonly kind: 'sent'; readonly at: number }
   /** Nothing: the one that is due now is meant. */
   | { readonly kind: 'now' };
-
-/**
- * Why a delivery names no occurrence that could be run, however often it is delivered; but for one that is too early.
- */
-export type DeliveryProblem = 'off the grid' | 'too early' | 'nothing is due' | 'before the schedule';
 
 /** A delivery that is not taken in. */
 export interface RefusedDelivery {
@@ -120,4 +116,37 @@ export function lateness(
 
 function iso(millis: number): string {
   return new Date(millis).toISOString();
+}
+
+/** What became of a delivery. */
+export interface Delivered extends RunKey {
+  /** The occurrence had its decision before: nothing was changed. */
+  readonly duplicate: boolean;
+  readonly status: RunStatus;
+  /** Why it does not run, or not yet; null where nothing needs to be said. */
+  readonly reason: string | null;
+  /** The same as a sentence, for people. */
+  readonly text: string;
+}
+
+/** Of those nothing follows by itself. */
+const ENDED: readonly RunStatus[] = ['done', 'dead', 'skipped', 'cancelled'];
+
+/** Whether the run is over, for good or until a person says otherwise. */
+export function hasEnded({ status }: Pick<Delivered, 'status'>): boolean {
+  return ENDED.includes(status);
+}
+
+export function delivered(key: RunKey, row: Pick<Delivered, 'status' | 'reason'>, duplicate: boolean): Delivered {
+  const { jobName, fireTime } = key;
+  const { status, reason } = row;
+  const is = `${jobName} of ${fireTime.toISOString()} is ${status}${reason && status !== 'running' ? ` (${reason})` : ''}`;
+  return {
+    jobName,
+    fireTime,
+    duplicate,
+    status,
+    reason,
+    text: `${is}${duplicate ? '; this delivery changed nothing' : ''}.`,
+  };
 }

@@ -1,46 +1,12 @@
-import { Injectable } from '@nestjs/common';
 import { standingOf } from '../catch-up/backfill.js';
-import { calendarText } from '../cron/calendar.js';
-import { compileSchedule, type Schedule } from '../cron/schedule.js';
 import { type Query, queryOn } from '../database/query.js';
-import { AfterRegistration } from '../database/registration.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
+import type { Tables } from '../database/tables.js';
 import { pageProgress } from '../fan-out/page.store.js';
-import { given, instant, jobNameOf } from '../options/operator-options.js';
+import type { CallInDoubt, ExplainedJob, ExplainedRow, ExplainedStart, ExplanationFacts } from './explanation-facts.js';
+import { inDoubt } from './in-doubt.service.js';
 import type { RunKey } from '../options/run.js';
 import type { JobRun } from '../runs/job-run.entity.js';
-import type {
-  CallInDoubt,
-  ExplainedJob,
-  ExplainedRow,
-  ExplainedStart,
-  Explanation,
-  ExplanationFacts,
-} from './explanation-facts.js';
-import { explanationOf } from './explanation.js';
-import { inDoubt } from './in-doubt.service.js';
-import { timesOf } from './times-of.js';
-
-/**
- * Which rule of its calendar keeps a schedule from firing at a time at which its expression has a fire time.
- * @param at epoch milliseconds
- * @param jobName spreads `H`
- * @returns null when no rule does
- */
-export function leftOutBy({ expression, timeZone, calendar }: Schedule, at: number, jobName: string): string | null {
-  const firesBy = (rules: string | null) =>
-    compileSchedule(expression, timeZone, jobName, rules).nextAfter(at - 1) === at;
-  if (calendar === null || firesBy(calendar) || !firesBy(null)) return null;
-  const {
-    startAt,
-    endAt,
-    exclude = [],
-  } = JSON.parse(calendar) as { startAt?: string; endAt?: string; exclude?: string[] };
-  if (startAt !== undefined && at < Date.parse(startAt)) return `startAt: ${startAt}`;
-  if (endAt !== undefined && at >= Date.parse(endAt)) return `endAt: ${endAt}`;
-  const day = exclude.find((item) => !firesBy(calendarText({ exclude: [item] })));
-  return day === undefined ? null : `exclude: ${day}`;
-}
 
 /** A handler runs for a day at most by default, and what is missed is caught up for a day. */
 const DUE_BEFORE = '2 days';
@@ -293,40 +259,21 @@ function startsOf({
   ];
 }
 
-/** Says what became of a planned time, and why. */
-@Injectable()
-@AfterRegistration()
-export class Explanations {
-  constructor(private readonly store: ExplainStore) {}
-
-  /** See `SchedulerService.explain`. */
-  async explain(jobName: string, fireTime: Date): Promise<Explanation> {
-    const verb = 'SchedulerService.explain';
-    const key = { jobName: jobNameOf(jobName, verb), fireTime: given(fireTime, instant, `${verb}: fireTime`) };
-    const { storedSchedule, ...facts } = await this.store.facts(key);
-    return explanationOf({ ...facts, schedule: storedSchedule && around(storedSchedule, key) });
-  }
-}
-
-/** Null for a schedule that cannot be read here: a newer version of this library, or a person, may have stored it. */
-function around(
-  { cron, timeZone, calendar }: StoredSchedule,
-  { jobName, fireTime }: { jobName: string; fireTime: Date },
-): ExplanationFacts['schedule'] {
-  try {
-    const schedule = compileSchedule(cron, timeZone, jobName, calendar);
-    const at = fireTime.getTime();
-    const [before, after] = [schedule.previousBefore(at), schedule.nextAfter(at)].map((found) =>
-      found === null ? null : new Date(found),
-    );
-    return {
-      fires: schedule.nextAfter(at - 1) === at,
-      isExternal: schedule.isExternal,
-      leftOutBy: leftOutBy(schedule, at, jobName),
-      before: before!,
-      after: after!,
-    };
-  } catch {
-    return null;
-  }
+/**
+ * From when to when each attempt of a run was under way, infinity for one that still is; of a run that was skipped
+ * since others were under way, the moment in which that was decided.
+ * @param run SQL alias of `job_runs`
+ */
+function timesOf(run: string, tables: Tables): string {
+  // One row that somebody has spoilt must not keep the others from being explained.
+  const instant = (name: string) => `${tables.qualify('instant_or_null_1')}(earlier ->> '${name}')`;
+  return `(select ${run}.started_at as began, case when ${run}.status in ('running', 'fanned_out') then 'infinity' else ${run}.finished_at end as ended
+           where  ${run}.claimed_by is not null
+           union  all
+           select ${instant('startedAt')}, ${instant('finishedAt')}
+           from   jsonb_array_elements(case jsonb_typeof(${run}.earlier_attempts) when 'array' then ${run}.earlier_attempts else '[]' end) earlier
+           union  all
+           select ${run}.finished_at, ${run}.finished_at + interval '1 microsecond'
+           where  ${run}.status = 'skipped'
+           and    ${run}.reason in ('overlap', 'overlap: the queue is full'))`;
 }
