@@ -59,7 +59,7 @@ export function fakedStores(id: string, { time, database, company, roundTripMs, 
     flagsOff: [],
   });
   const outlook = () => ({
-    databaseNow: time.date,
+    now: time.date,
     nextExpiry: database.nextExpiry,
     nextAttempt: null,
     removedWait: false,

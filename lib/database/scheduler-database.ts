@@ -46,6 +46,23 @@ export async function callFunction<Row>(
   }
 }
 
+const CAMEL_CASE = new Map<string, string>();
+
+/** The names that columns have here, by those of the database. */
+function camelCase(column: string): string {
+  let name = CAMEL_CASE.get(column);
+  if (name === undefined) {
+    name = column.replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
+    CAMEL_CASE.set(column, name);
+  }
+  return name;
+}
+
+/** A row whose columns are named as properties are: `fire_time` is `fireTime`. */
+function named<Row>(row: object): Row {
+  return Object.fromEntries(Object.entries(row).map(([column, value]) => [camelCase(column), value])) as Row;
+}
+
 /**
  * As one message, behind a pooler whose sessions begin with another level: a message of several statements takes no
  * parameters.
@@ -151,6 +168,11 @@ export class SchedulerDatabase {
   /** Calls a function of the scheduler's own schema on the coordination pool, as one statement. @returns its rows */
   call<Row>(name: string, values: readonly FunctionValue[]): Promise<Row[]> {
     return callFunction<Row>(this.coordination, this.tables.qualify(name), values);
+  }
+
+  /** The same, with columns named as properties are: `fire_time` is `fireTime`. */
+  async rows<Row>(name: string, values: readonly FunctionValue[]): Promise<Row[]> {
+    return (await this.call<object>(name, values)).map((row) => named<Row>(row));
   }
 
   /** Where the embedded server keeps its data while it runs; null without one. */

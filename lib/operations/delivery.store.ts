@@ -2,8 +2,7 @@ import type { ConcurrencyGroup, JobPolicies } from '../options/job-definition.js
 import type { RunKey, RunStatus } from '../options/run.js';
 import { compileSchedule, type Schedule } from '../cron/schedule.js';
 import type { JobRunRepository } from '../runs/job-run.repository.js';
-import type { ClaimVerdict } from '../runs/claim.js';
-import type { Delivery } from '../runs/claim.js';
+import { type ClaimVerdict, type Delivery, dueFacts } from '../runs/claim.js';
 import { queryOn, type Query } from '../database/query.js';
 import { noSuchJob } from '../jobs/stored-job.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
@@ -133,24 +132,13 @@ export class DeliveryStore {
    * @param off why it is not to run, whatever else there is; null when nothing says so
    */
   async take(job: DeliverableJob, fireTime: Date, off: string | null, delivery: Delivery): Promise<ClaimVerdict> {
-    const { schedule, concurrencyGroup } = job;
     const due = {
+      ...dueFacts({ ...job, leaseMs: 0 }, off),
       jobName: job.name,
       fireTime,
       startsAt: fireTime,
-      cron: schedule.expression,
-      timeZone: schedule.timeZone,
-      calendar: schedule.calendar,
-      overlap: job.overlap,
-      parallel: job.parallel,
-      queueLimit: job.queueLimit,
-      group: concurrencyGroup?.name ?? null,
-      groupLimit: concurrencyGroup?.limit ?? null,
-      leaseMs: 0,
       // Nothing else decides about it: there is no watermark that would cover it.
       byHand: this.isUnwatched(job),
-      flag: job.flag,
-      off,
       delivery,
     };
     const { answers } = await this.claims.claimDue([due], '');

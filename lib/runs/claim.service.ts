@@ -8,9 +8,15 @@ import { monotonicNow } from '../database/clock.js';
 import { LONGEST_TIMER_MS } from '../options/duration.js';
 import { Duty } from '../observe/duty.js';
 import { InFlightRuns } from './in-flight-runs.js';
-import { JobRunRepository, type UnheardClaim } from './job-run.repository.js';
-import { type ClaimAnswer, type ClaimAnswers, type ClaimVerdict } from './claim.js';
-import type { WaitingRun } from './claim.js';
+import { JobRunRepository, type PossibleClaim } from './job-run.repository.js';
+import {
+  type ClaimAnswer,
+  type ClaimAnswers,
+  claimFacts,
+  type ClaimVerdict,
+  dueFacts,
+  type WaitingRun,
+} from './claim.js';
 import type { JobRun } from './job-run.entity.js';
 import { isRefusal } from '../database/sql-state.js';
 import { FlagAnswers } from './flag-answers.js';
@@ -19,11 +25,6 @@ import { RefusedData } from './refused-data.js';
 
 /** How soon it is looked again, in milliseconds: what was sent before the line broke may be carried out only later. */
 const LOOK_AGAIN_MS = 1_000;
-
-/** An attempt that this instance may own without knowing. */
-export interface PossibleClaim extends UnheardClaim {
-  readonly leaseMs: number;
-}
 
 /**
  * Claims that were sent and never answered. Where the database has carried one out, this very instance owns a run that
@@ -80,7 +81,7 @@ export class UnconfirmedClaims extends Duty {
   }
 }
 
-function idOf(claim: UnheardClaim): string {
+function idOf(claim: Omit<PossibleClaim, 'leaseMs'>): string {
   return `${runId(claim)}#${claim.attempt} by ${claim.claim}`;
 }
 
@@ -126,21 +127,11 @@ export class ClaimService {
     const jobs = new Map(candidates.map(({ job }) => [job.name, job]));
     const off = await this.flags.off(candidates.map(({ job }) => job.flag));
     const due = candidates.map(({ job, fireTime, startsAt, byHand = false }) => ({
+      ...dueFacts(job, off.get(job.flag) ?? null),
       jobName: job.name,
       fireTime: new Date(fireTime),
       startsAt: new Date(startsAt),
-      cron: job.schedule.expression,
-      timeZone: job.schedule.timeZone,
-      calendar: job.schedule.calendar,
-      overlap: job.overlap,
-      parallel: job.parallel,
-      queueLimit: job.queueLimit,
-      group: job.concurrencyGroup?.name ?? null,
-      groupLimit: job.concurrencyGroup?.limit ?? null,
-      leaseMs: job.leaseMs,
       byHand,
-      flag: job.flag,
-      off: off.get(job.flag) ?? null,
     }));
     const claimed = await this.refused.takeApart(
       'claim',
@@ -176,20 +167,7 @@ export class ClaimService {
     const off = await this.flags.off(waiting.map(({ jobName }) => jobs.get(jobName)?.flag ?? null));
     const known = waiting.flatMap((run) => {
       const job = jobs.get(run.jobName);
-      return job
-        ? [
-            {
-              ...run,
-              overlap: job.overlap,
-              parallel: job.parallel,
-              group: job.concurrencyGroup?.name ?? null,
-              groupLimit: job.concurrencyGroup?.limit ?? null,
-              leaseMs: job.leaseMs,
-              flag: job.flag,
-              off: off.get(job.flag) ?? null,
-            },
-          ]
-        : [];
+      return job ? [{ ...run, ...claimFacts(job, off.get(job.flag) ?? null) }] : [];
     });
     if (known.length === 0) return [];
     const started = await this.refused.takeApart('start', known, key, async (part) => [
@@ -248,7 +226,7 @@ export class ClaimService {
       attempt: answer.attempt!,
       releases: answer.releases ?? 0,
       trigger: answer.trigger!,
-      beside: answer.beside,
+      beside: answer.beside ?? false,
       data: answer.data ?? undefined,
       checkpoint: answer.checkpoint,
       instanceId: this.instanceId,

@@ -1,4 +1,4 @@
-import type { OverlapPolicy } from '../options/job-definition.js';
+import type { JobDefinition, OverlapPolicy } from '../options/job-definition.js';
 import type { RunKey, RunTrigger, SavedCheckpoint } from '../options/run.js';
 
 /**
@@ -8,31 +8,48 @@ export function sparse(record: object): object {
   return Object.fromEntries(Object.entries(record).filter(([, value]) => value !== null && value !== undefined));
 }
 
-/** The flag that a start asks for. */
-export interface FlagToAsk {
+/** What a start of a run goes by. */
+export interface ClaimFacts {
+  readonly overlap: OverlapPolicy;
+  /** How many runs of the job may go on at a time; null for no limit. */
+  readonly parallel?: number | null;
+  readonly group?: string | null;
+  /** How many runs of the group may go on at a time. */
+  readonly groupLimit?: number | null;
+  readonly leaseMs: number;
   /** Asked in the claim, by the table; null for none. */
   readonly flag?: string | null;
   /** Why it is off whatever the table says: the application's provider says so. */
   readonly off?: string | null;
 }
 
+type FactsOf = Pick<JobDefinition, 'overlap' | 'parallel' | 'concurrencyGroup' | 'leaseMs' | 'flag'>;
+
+export function claimFacts(job: FactsOf, off: string | null): ClaimFacts {
+  const { overlap, parallel, concurrencyGroup, leaseMs, flag } = job;
+  const [group, groupLimit] = [concurrencyGroup?.name ?? null, concurrencyGroup?.limit ?? null];
+  return { overlap, parallel, group, groupLimit, leaseMs, flag, off };
+}
+
+/** What an occurrence that is due goes by besides. */
+export function dueFacts(
+  { schedule, queueLimit, ...job }: FactsOf & Pick<JobDefinition, 'schedule' | 'queueLimit'>,
+  off: string | null,
+) {
+  const { expression: cron, timeZone, calendar } = schedule;
+  return { ...claimFacts(job, off), cron, timeZone, calendar, queueLimit };
+}
+
 /** An occurrence somebody should claim. */
-export interface DueOccurrence extends RunKey, FlagToAsk {
+export interface DueOccurrence extends RunKey, ClaimFacts {
   /** The fire time plus the job's jitter: nobody may start it earlier. */
   readonly startsAt: Date;
   /** What the fire time was computed from. */
   readonly cron: string;
   readonly timeZone: string;
   readonly calendar: string | null;
-  readonly overlap: OverlapPolicy;
-  /** How many runs of the job may go on at a time; null for no limit. */
-  readonly parallel: number | null;
   /** How many may wait in line, with the policy `queue`. */
   readonly queueLimit: number;
-  readonly group?: string | null;
-  /** How many runs of the group may go on at a time. */
-  readonly groupLimit?: number | null;
-  readonly leaseMs: number;
   /** Somebody asks for just this one, also of a time before the job was there. @default false */
   readonly byHand?: boolean;
   /** Somebody delivers it: it is queued for whoever has room, if it may run. @default nobody does */
@@ -47,15 +64,8 @@ export interface Delivery {
 }
 
 /** A run that waits for its next attempt, as it was seen. */
-export interface WaitingRun extends RunKey, FlagToAsk {
+export interface WaitingRun extends RunKey, ClaimFacts {
   readonly attempt: number;
-  readonly overlap: OverlapPolicy;
-  /** How many runs of the job may go on at a time; null for no limit. */
-  readonly parallel?: number | null;
-  readonly group?: string | null;
-  /** How many runs of the group may go on at a time. */
-  readonly groupLimit?: number | null;
-  readonly leaseMs: number;
   /** When the schedule needs the place that the run would take; only a backfill gives way to it. @default never */
   readonly placeNeededAt?: Date | null;
 }
@@ -79,18 +89,18 @@ export type ClaimVerdict =
   /** It is late, and a run of its job that began after it was due is in the way: to be tried again. */
   | 'waiting';
 
-/** What became of one candidate. What its verdict does not set is null. */
+/** What became of one candidate. What its verdict does not set is null, or left out. */
 export interface ClaimAnswer extends RunKey {
   readonly verdict: ClaimVerdict;
-  readonly reason: string | null;
+  readonly reason?: string | null;
   readonly attempt: number | null;
   readonly releases: number | null;
   readonly trigger: RunTrigger | null;
-  readonly beside: boolean;
+  readonly beside?: boolean;
   readonly leaseUntil: Date | null;
-  readonly pages: number | null;
+  readonly pages?: number | null;
   /** Of a run that was given its own; null otherwise. */
-  readonly data: unknown;
+  readonly data?: unknown;
   /** What an earlier attempt has saved; null for nothing; undefined where it is too large to come along. */
   readonly checkpoint?: SavedCheckpoint | null;
 }
@@ -111,49 +121,25 @@ export function given(candidate: DueOccurrence | WaitingRun): object {
   });
 }
 
-export interface ClaimRow {
-  job_name: string;
-  fire_time: Date;
-  verdict: ClaimVerdict;
-  reason?: string | null;
-  attempt: number | null;
-  releases: number | null;
-  trigger: RunTrigger | null;
-  beside?: boolean;
-  lease_until: Date | null;
-  pages?: number | null;
-  has_data?: boolean;
+/** An answer as the database gives it. */
+export interface ClaimRow extends Omit<ClaimAnswer, 'data' | 'checkpoint'> {
+  readonly hasData?: boolean;
   /** The one value in an array, for it may be null; null also for one that is too large for the answer. */
-  data?: [unknown] | null;
-  has_checkpoint?: boolean;
+  readonly data?: [unknown] | null;
+  readonly hasCheckpoint?: boolean;
   /** As `data`. */
-  checkpoint?: [unknown] | null;
-  now: Date;
+  readonly checkpoint?: [unknown] | null;
+  readonly now: Date;
 }
 
 export function answers(rows: readonly ClaimRow[]): ClaimAnswers {
   return {
     databaseNow: rows[0]?.now ?? new Date(NaN),
-    answers: rows.map((row) => ({
-      jobName: row.job_name,
-      fireTime: row.fire_time,
-      verdict: row.verdict,
-      reason: row.reason ?? null,
-      attempt: row.attempt,
-      releases: row.releases,
-      trigger: row.trigger,
-      beside: row.beside ?? false,
-      leaseUntil: row.lease_until,
-      pages: row.pages ?? null,
-      data: row.data?.[0] ?? null,
-      checkpoint: checkpointOf(row),
-    })),
+    answers: rows.map(({ now: _, hasData, data, hasCheckpoint, checkpoint, ...answer }) => {
+      const saved = checkpoint ? { value: checkpoint[0] } : undefined;
+      return { ...answer, data: data?.[0] ?? null, checkpoint: hasCheckpoint ? saved : null };
+    }),
   };
-}
-
-function checkpointOf({ has_checkpoint: there, checkpoint }: ClaimRow): SavedCheckpoint | null | undefined {
-  if (!there) return null;
-  return checkpoint ? { value: checkpoint[0] } : undefined;
 }
 
 /** Rows are written in the order of their key, so that two batches never wait for each other crosswise. */

@@ -93,8 +93,8 @@ export class FastFailoverService extends Duty {
     if (taken.length === 0) return;
     this.reaper.wake();
     const goneMs = monotonicNow() - firstGone(lost, this.since);
-    for (const instanceId of new Set(taken.map((run) => run.instanceId))) {
-      const runs = taken.filter((run) => run.instanceId === instanceId).length;
+    for (const instanceId of new Set(taken.map((run) => run.claimedBy))) {
+      const runs = taken.filter((run) => run.claimedBy === instanceId).length;
       this.events.emit({ type: 'instance.gone', instanceId, runs, goneMs });
     }
   }

@@ -53,10 +53,11 @@ export interface WrittenEnd {
 }
 
 /** An attempt that a claim may have begun, if the database has carried out what it never answered. */
-export interface UnheardClaim extends RunKey {
+export interface PossibleClaim extends RunKey {
   readonly attempt: number;
   /** The number of that claim. */
   readonly claim: number;
+  readonly leaseMs: number;
 }
 
 /**
@@ -81,8 +82,7 @@ export class JobRunRepository extends Repository<JobRun> {
   /** Those of these occurrences that have a row. */
   async withRow(keys: readonly RunKey[]): Promise<RunKey[]> {
     if (keys.length === 0) return [];
-    const rows = await this.database.call<ClaimRow>('job_run_decided_1', keyColumns(keys));
-    return rows.map(({ job_name, fire_time }) => ({ jobName: job_name, fireTime: fire_time }));
+    return this.database.rows('job_run_decided_1', keyColumns(keys));
   }
 
   /** Claims what is due and free, in one batch. Losers write nothing. */
@@ -93,7 +93,7 @@ export class JobRunRepository extends Repository<JobRun> {
     return this.partitions.makingSure(
       () => sorted.map(({ fireTime }) => fireTime),
       async () =>
-        answers(await this.database.call('job_run_claim_1', [JSON.stringify(sorted.map(given)), instanceId, claim])),
+        answers(await this.database.rows('job_run_claim_1', [JSON.stringify(sorted.map(given)), instanceId, claim])),
     );
   }
 
@@ -103,12 +103,12 @@ export class JobRunRepository extends Repository<JobRun> {
    * of a backfill no more than it runs at a time, and none that would keep the schedule waiting.
    */
   async claimWaiting(waiting: readonly WaitingRun[], instanceId: string, claim = 0): Promise<ClaimAnswers> {
-    const rows = await this.database.call<ClaimRow>('job_run_start_1', [
+    const rows = await this.database.rows<ClaimRow>('job_run_start_1', [
       JSON.stringify([...waiting].sort(byKey).map(given)),
       instanceId,
       claim,
     ]);
-    const large = await this.dataOf(rows.filter(({ has_data, data }) => has_data && !data));
+    const large = await this.dataOf(rows.filter(({ hasData, data }) => hasData && !data));
     return answers(
       rows.map((row) => ({
         ...row,
@@ -119,15 +119,13 @@ export class JobRunRepository extends Repository<JobRun> {
   }
 
   /** What was too large for the answer of a claim: a statement of its own holds no lock while it is sent. */
-  private async dataOf<Row extends Pick<ClaimRow, 'job_name' | 'fire_time'>>(
-    rows: readonly Row[],
-  ): Promise<Map<Row, [unknown]>> {
+  private async dataOf<Row extends RunKey>(rows: readonly Row[]): Promise<Map<Row, [unknown]>> {
     if (rows.length === 0) return new Map();
     const found = await queryOn(this.database.coordination)<{ place: string; data: unknown }>(
       `select wanted.place, run.data
        from   unnest($1::text[], $2::timestamptz[]) with ordinality as wanted (job_name, fire_time, place)
        join   ${this.database.tables.jobRuns} run on run.job_name = wanted.job_name and run.fire_time = wanted.fire_time`,
-      [rows.map(({ job_name }) => job_name), rows.map(({ fire_time }) => fire_time.toISOString())],
+      keyColumns(rows),
     );
     return new Map(found.map(({ place, data }) => [rows[Number(place) - 1]!, [data]]));
   }
@@ -172,17 +170,12 @@ export class JobRunRepository extends Repository<JobRun> {
    * don't count. What somebody else has made of them stays, and what a later claim of this instance has begun.
    * @returns those that were
    */
-  async handBack(claims: readonly UnheardClaim[], instanceId: string): Promise<UnheardClaim[]> {
-    const rows = await this.database.call<{ job_name: string; fire_time: Date; attempt: number; claim: number }>(
-      'job_run_hand_back_1',
-      [...attemptColumns(claims), claims.map(({ claim }) => claim), instanceId],
-    );
-    return rows.map(({ job_name, fire_time, attempt, claim }) => ({
-      jobName: job_name,
-      fireTime: fire_time,
-      attempt,
-      claim,
-    }));
+  async handBack(
+    claims: readonly Omit<PossibleClaim, 'leaseMs'>[],
+    instanceId: string,
+  ): Promise<Omit<PossibleClaim, 'leaseMs'>[]> {
+    const values = [...attemptColumns(claims), claims.map(({ claim }) => claim), instanceId];
+    return this.database.rows('job_run_hand_back_1', values);
   }
 
   /**

@@ -99,8 +99,8 @@ export class ReaperService extends Duty {
     const resting = this.refused.resting('reap').runs;
     const outlook = await this.waiting.outlook(resting);
     if (outlook.nextExpiry) this.tellOfRuns();
-    const untilExpiry = until(outlook.nextExpiry, outlook.databaseNow);
-    const untilAttempt = until(outlook.nextAttempt, outlook.databaseNow);
+    const untilExpiry = until(outlook.nextExpiry, outlook.now);
+    const untilAttempt = until(outlook.nextAttempt, outlook.now);
     const expired = untilExpiry <= 0;
     if (expired) await this.reapExpired(resting);
     if (outlook.removedWait) await this.cancelRemoved();

@@ -1,5 +1,5 @@
 import { Repository } from 'typeorm';
-import type { ConcurrencyGroup, OverlapPolicy } from '../options/job-definition.js';
+import type { ConcurrencyGroup, JobDefinition } from '../options/job-definition.js';
 import type { RunKey, RunTrigger } from '../options/run.js';
 import { sparse } from './claim.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
@@ -10,19 +10,12 @@ import { attemptColumns, keyColumns } from './job-run.repository.js';
 /** More are found at the next pass. */
 const MOST_ORPHANS = 1_000;
 
-/** What this instance knows about the jobs whose runs it may reap and start. */
-export interface KnownJob {
-  readonly name: string;
-  readonly maxAttempts: number;
-  readonly overlap: OverlapPolicy;
+/** What this instance knows about a job whose runs it may reap and start. */
+export interface StartableJob extends Pick<JobDefinition, 'name' | 'maxAttempts' | 'overlap'> {
   readonly flag?: string | null;
   /** How many of its runs may go on at a time; null for no limit. */
   readonly parallel?: number | null;
   readonly concurrencyGroup?: ConcurrencyGroup | null;
-}
-
-/** What this instance knows about a job whose waiting runs it may start. */
-export interface StartableJob extends KnownJob {
   /** When the job's next undecided occurrence may start: a backfill's run that it may not run beside gives way. */
   readonly nextDueAt?: Date | null;
   /**
@@ -42,7 +35,8 @@ export interface StartableRun extends Pick<WaitingRun, 'jobName' | 'fireTime' | 
 
 /** When the reaper has something to do next; null where nothing is open. */
 export interface ReaperOutlook {
-  readonly databaseNow: Date;
+  /** By the database's clock. */
+  readonly now: Date;
   readonly nextExpiry: Date | null;
   readonly nextAttempt: Date | null;
   /** Runs wait whose job was removed: see {@link ReapingRepository.cancelRemoved}. */
@@ -97,7 +91,7 @@ export interface OthersSeen {
 /** An attempt whose lease was cut short. */
 export interface CutRun extends RunKey {
   readonly attempt: number;
-  readonly instanceId: string;
+  readonly claimedBy: string;
 }
 
 /**
@@ -114,9 +108,8 @@ export class ReapingRepository extends Repository<JobRun> {
    * @param resting runs whose leases do not count: they were refused
    */
   async outlook(jobNames: readonly string[], resting: readonly RunKey[] = []): Promise<ReaperOutlook> {
-    const [row] = await this.database.call<OutlookRow>('job_run_outlook_1', [jobNames, ...keyColumns(resting)]);
-    const { now: databaseNow, next_expiry: nextExpiry, next_attempt: nextAttempt, removed_wait, strays } = row!;
-    return { databaseNow, nextExpiry, nextAttempt, removedWait: removed_wait, strays };
+    const [row] = await this.database.rows<ReaperOutlook>('job_run_outlook_1', [jobNames, ...keyColumns(resting)]);
+    return row!;
   }
 
   /**
@@ -126,7 +119,7 @@ export class ReapingRepository extends Repository<JobRun> {
    * @param resting left out, and in nobody's place
    */
   reap(
-    jobs: readonly KnownJob[],
+    jobs: readonly StartableJob[],
     limit: number,
     refused?: (run: RefusedRun) => void,
     resting: readonly RunKey[] = [],
@@ -148,7 +141,7 @@ export class ReapingRepository extends Repository<JobRun> {
   }
 
   private async reapThose(
-    jobs: readonly KnownJob[],
+    jobs: readonly StartableJob[],
     unknown: readonly string[] | null,
     limit: number,
     resting: readonly RunKey[],
@@ -156,22 +149,7 @@ export class ReapingRepository extends Repository<JobRun> {
   ): Promise<ReapedRun[]> {
     const [names, attempts] = [jobs.map(({ name }) => name), jobs.map(({ maxAttempts }) => maxAttempts)];
     const values = [names, attempts, unknown, limit, ...keyColumns(resting)];
-    return accepted(await this.database.call<ReapedRow>('job_run_reap_1', values), refused).map(
-      ({
-        job_name: jobName,
-        fire_time: fireTime,
-        claimed_by: claimedBy,
-        overdue_ms: overdueMs,
-        problem: _,
-        ...run
-      }) => ({
-        ...run,
-        jobName,
-        fireTime,
-        claimedBy,
-        overdueMs,
-      }),
-    );
+    return accepted(await this.database.rows<ReapedRun & Refusable>('job_run_reap_1', values), refused);
   }
 
   /**
@@ -184,13 +162,7 @@ export class ReapingRepository extends Repository<JobRun> {
     resting: readonly RunKey[] = [],
   ): Promise<CancelledRun[]> {
     const values = [limit, ...keyColumns(resting)];
-    const rows = accepted(await this.database.call<CancelledRow>('job_run_cancel_removed_1', values), refused);
-    return rows.map(({ job_name: jobName, fire_time: fireTime, attempt, reason }) => ({
-      jobName,
-      fireTime,
-      attempt,
-      reason,
-    }));
+    return accepted(await this.database.rows<CancelledRun & Refusable>('job_run_cancel_removed_1', values), refused);
   }
 
   /**
@@ -215,12 +187,7 @@ export class ReapingRepository extends Repository<JobRun> {
         groupLimit: concurrencyGroup?.limit,
       }),
     );
-    const rows = await this.database.call<WaitingRow>('job_run_waiting_1', [
-      JSON.stringify(given),
-      limit,
-      slotNeededAt?.toISOString() ?? null,
-    ]);
-    return rows.map(({ job_name, fire_time, ...run }) => ({ jobName: job_name, fireTime: fire_time, ...run }));
+    return this.database.rows('job_run_waiting_1', [JSON.stringify(given), limit, slotNeededAt?.toISOString() ?? null]);
   }
 
   /** @param instanceId who looks */
@@ -236,7 +203,7 @@ export class ReapingRepository extends Repository<JobRun> {
   async takeOver(runs: readonly GoneRun[]): Promise<CutRun[]> {
     const [owners, locks] = [runs.map(({ instanceId }) => instanceId), runs.map(({ lifeline }) => lifeline)];
     const values = [...attemptColumns(runs), owners, locks];
-    return (await this.database.call<CutRow>('job_run_take_over_1', values)).map(cutRun);
+    return this.database.rows('job_run_take_over_1', values);
   }
 
   /**
@@ -244,56 +211,24 @@ export class ReapingRepository extends Repository<JobRun> {
    * attempts do not count, as those that are handed back: a database that was away for a moment is not the run's fault.
    */
   async giveUp(runs: readonly (RunKey & { readonly attempt: number })[], instanceId: string): Promise<CutRun[]> {
-    return (await this.database.call<CutRow>('job_run_give_up_1', [...attemptColumns(runs), instanceId])).map(cutRun);
+    return this.database.rows('job_run_give_up_1', [...attemptColumns(runs), instanceId]);
   }
 }
 
 /** Tells of the rows that the database refused, and leaves them out. */
-function accepted<Row extends RefusableRow>(
-  rows: readonly Row[],
+function accepted<Run extends RunKey>(
+  rows: readonly (Run & Refusable)[],
   refused: (run: RefusedRun) => void = () => {},
-): Row[] {
-  for (const { job_name, fire_time, problem } of rows)
-    if (problem !== null) refused({ jobName: job_name, fireTime: fire_time, problem });
-  return rows.filter(({ problem }) => problem === null);
+): Run[] {
+  for (const { jobName, fireTime, problem } of rows) if (problem !== null) refused({ jobName, fireTime, problem });
+  return rows.flatMap(({ problem, ...run }) => (problem === null ? [run as unknown as Run] : []));
 }
 
-interface OutlookRow {
-  now: Date;
-  next_expiry: Date | null;
-  next_attempt: Date | null;
-  removed_wait: boolean;
-  strays: boolean;
+interface Refusable {
+  readonly problem: string | null;
 }
-
-interface RefusableRow {
-  job_name: string;
-  fire_time: Date;
-  problem: string | null;
-}
-
-type CancelledRow = RefusableRow & Pick<CancelledRun, 'attempt' | 'reason'>;
-
-interface ReapedRow extends CancelledRow {
-  status: ReapedRun['status'];
-  claimed_by: string;
-  overdue_ms: number;
-}
-
-type WaitingRow = Omit<StartableRun, keyof RunKey> & { job_name: string; fire_time: Date };
 
 interface OthersRow {
   readonly run: boolean;
   readonly gone: (Omit<GoneRun, 'fireTime'> & { readonly fireTime: string })[] | null;
-}
-
-interface CutRow {
-  readonly job_name: string;
-  readonly fire_time: Date;
-  readonly attempt: number;
-  readonly claimed_by: string;
-}
-
-function cutRun({ job_name, fire_time, attempt, claimed_by }: CutRow): CutRun {
-  return { jobName: job_name, fireTime: fire_time, attempt, instanceId: claimed_by };
 }

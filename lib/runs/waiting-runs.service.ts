@@ -81,7 +81,7 @@ export class WaitingRuns {
     const names = this.jobs.runnable().map(({ definition }) => definition.name);
     const sentAt = monotonicNow();
     const outlook = await this.store.outlook(names, resting);
-    this.starter.time.observe(outlook.databaseNow, sentAt);
+    this.starter.time.observe(outlook.now, sentAt);
     return outlook;
   }
 

@@ -30,6 +30,7 @@ async function owned(...names: string[]): Promise<OwnedRun[]> {
     attempt: 1,
     releases: 0,
     trigger: 'schedule',
+    beside: false,
     data: undefined,
     instanceId: 'A',
     leaseMs: 60_000,

@@ -31,7 +31,9 @@ beforeEach(() => {
   events.subscribe((event) => told.push(event));
   const store = {
     ownersGone: async () => ((looks += 1), others),
-    takeOver: async (runs: GoneRun[]) => (taken.push(...runs), runs),
+    takeOver: async (runs: GoneRun[]) => (
+      taken.push(...runs), runs.map(({ instanceId, ...run }) => ({ ...run, claimedBy: instanceId }))
+    ),
   };
   const cursors = {
     get nextDueAt() {

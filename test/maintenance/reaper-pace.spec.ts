@@ -14,7 +14,7 @@ import { aJob } from '../support/job.js';
 
 const NOW = Date.UTC(2026, 0, 1);
 const NOTHING: ReaperOutlook = {
-  databaseNow: new Date(NOW),
+  now: new Date(NOW),
   nextExpiry: null,
   nextAttempt: null,
   removedWait: false,

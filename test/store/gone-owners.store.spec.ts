@@ -150,7 +150,7 @@ describe('a take-over', () => {
     await disconnect(lifeline);
     const { gone } = await store.ownersGone('B');
     expect(await store.takeOver(gone)).toEqual([
-      { jobName: 'job', fireTime: secondsAgo(10), attempt: 1, instanceId: 'A' },
+      { jobName: 'job', fireTime: secondsAgo(10), attempt: 1, claimedBy: 'A' },
     ]);
     expect(await stores.reaper.reap([JOB], 10)).toMatchObject([
       { status: 'orphaned', attempt: 1, claimedBy: 'A', reason: 'the liveness lock of A was gone' },
@@ -242,7 +242,7 @@ describe('what an instance gives up itself', () => {
   const key = { jobName: 'job', fireTime: secondsAgo(10), attempt: 1 };
 
   it('has no lease any more, and says why', async () => {
-    expect(await store.giveUp([key], 'A')).toEqual([{ ...key, instanceId: 'A' }]);
+    expect(await store.giveUp([key], 'A')).toEqual([{ ...key, claimedBy: 'A' }]);
     expect(await stores.reaper.reap([JOB], 10)).toMatchObject([{ reason: 'the liveness lock of A was gone' }]);
   });
 

@@ -41,7 +41,7 @@ describe('B28 a job that was removed', () => {
   ])('has its last run, whose process is gone, ended for good by an instance that knows %s', async (_, known) => {
     await expired();
     const outlook = await stores.reaper.outlook(known.map(({ name }) => name));
-    expect(outlook.nextExpiry!.getTime()).toBeLessThan(outlook.databaseNow.getTime());
+    expect(outlook.nextExpiry!.getTime()).toBeLessThan(outlook.now.getTime());
     const reason = 'the lease of A ran out, and its job was removed';
     expect(await stores.reaper.reap(known, 10)).toMatchObject([
       { jobName: 'gone', status: 'dead', attempt: 1, claimedBy: 'A', reason },
