@@ -32,12 +32,13 @@ export const createUpkeepFunctions = migration('CreateUpkeepFunctions17960000000
     $$`,
 
     // Makes those that are missing, one replica at a time; what is in the way stays. They are attached instead of
-    // created in place: that would lock the whole table against every claim, attaching an empty one does not. Pages of
+    // created in place: that would lock the whole table against every claim, attaching an empty one does not. It runs
+    // with the rights of its owner, as all that changes partitions: the role that calls it owns nothing. Pages of
     // receipts are filled: nothing comes in them but their own closing, and a page that is never full is never tidied
     // up before the next vacuum. In the others there is room for renewals of leases.
     `create or replace function @schema.partitions_make_1(its_months timestamptz[])
     returns table (partition_name text, partitioned text, partition_month timestamptz, is_in_the_way boolean)
-    language plpgsql set search_path = @schema, pg_temp set jit = off as $$
+    language plpgsql security definer set search_path = @schema, pg_temp set jit = off as $$
     declare
       in_iso constant text := 'YYYY-MM-DD"T"HH24:MI:SS"Z"';
     begin
@@ -56,7 +57,8 @@ export const createUpkeepFunctions = migration('CreateUpkeepFunctions17960000000
       end loop;
     end $$`,
 
-    // The partition is in that state, and has been dropped since then, or not at all: nobody else has been at it.
+    // The partition is in that state, and has been dropped since then, or not at all: nobody else has been at it. No
+    // other table ever is: what is detached bears a mark, and only a partition of the three gets one.
     `create or replace function @schema.partition_is_still_1(its_name text, its_state text, its_since timestamptz) returns boolean
     language sql volatile set search_path = @schema, pg_temp set jit = off as $$
       select exists (
@@ -64,9 +66,11 @@ export const createUpkeepFunctions = migration('CreateUpkeepFunctions17960000000
         from   pg_class child
         join   pg_namespace on pg_namespace.oid = child.relnamespace
         left   join pg_inherits on inhrelid = child.oid
+        left   join pg_class parent on parent.oid = inhparent and parent.relnamespace = child.relnamespace
         where  nspname = @schema_text
         and    child.relname = its_name
         and    child.relkind in ('r', 'p')
+        and   (parent.relname in ('job_runs', 'receipts', 'job_pages') or inhparent is null and its_since is not null)
         and    case when inhrelid is null then 'detached' when inhdetachpending then 'detaching' else 'attached' end = its_state
         and    substring(obj_description(child.oid, 'pg_class') from '^nestjs-distributed-cron drops this: .*, since ([^ ]+)$')::timestamptz
                  is not distinct from its_since)
@@ -100,7 +104,7 @@ export const createUpkeepFunctions = migration('CreateUpkeepFunctions17960000000
     // Marks a partition as about to be dropped. Returns since when it is the caller's; null when another has begun, or
     // it is gone.
     `create or replace function @schema.partition_mark_1(its_name text, its_state text, its_since timestamptz, its_mark text) returns timestamptz
-    language plpgsql set search_path = @schema, pg_temp set jit = off as $$
+    language plpgsql security definer set search_path = @schema, pg_temp set jit = off as $$
     declare
       marked_at timestamptz := date_trunc('milliseconds', clock_timestamp());
     begin
@@ -114,7 +118,7 @@ export const createUpkeepFunctions = migration('CreateUpkeepFunctions17960000000
 
     // What is still attached was not begun: who detaches it by hand from now on is not to lose it.
     `create or replace function @schema.partition_unmark_1(its_name text) returns void
-    language plpgsql set search_path = @schema, pg_temp set jit = off as $$
+    language plpgsql security definer set search_path = @schema, pg_temp set jit = off as $$
     begin
       perform pg_advisory_xact_lock(partition_lock_1());
       perform set_config('lock_timeout', '2s', true);
@@ -123,11 +127,27 @@ export const createUpkeepFunctions = migration('CreateUpkeepFunctions17960000000
         from   pg_class child
         join   pg_namespace on pg_namespace.oid = child.relnamespace
         join   pg_inherits on inhrelid = child.oid and not inhdetachpending
+        join   pg_class parent on parent.oid = inhparent and parent.relnamespace = child.relnamespace
         where  nspname = @schema_text
-        and    child.relname = its_name)
+        and    child.relname = its_name
+        and    parent.relname in ('job_runs', 'receipts', 'job_pages'))
       then
         execute format('comment on table %I is null', its_name);
       end if;
+    end $$`,
+
+    // Detaches a partition for a role that does not own it: concurrently it can't be done in a function. All claims
+    // wait behind it for as long as it waits for transactions that have the table: hardly at all, and it is called again.
+    `create or replace function @schema.partition_detach_1(its_table text, its_name text, its_state text, its_since timestamptz)
+    returns boolean
+    language plpgsql security definer set search_path = @schema, pg_temp set jit = off set lock_timeout = '100ms' as $$
+    begin
+      if not pg_try_advisory_xact_lock(partition_lock_1()) or not partition_is_still_1(its_name, its_state, its_since) then
+        return false;
+      end if;
+      execute format(
+        'alter table %I detach partition %I %s', its_table, its_name, case its_state when 'detaching' then 'finalize' else '' end);
+      return true;
     end $$`,
 
     // Drops a detached partition, or gives it back, when something was begun in it meanwhile, or the retention is
@@ -136,7 +156,7 @@ export const createUpkeepFunctions = migration('CreateUpkeepFunctions17960000000
     `create or replace function @schema.partition_drop_1(
       its_table text, its_name text, its_from timestamptz, its_until timestamptz, its_since timestamptz, older_than timestamptz)
     returns table (verdict text, dead integer, runs integer, pages integer, in_doubt integer, backfills integer)
-    language plpgsql set search_path = @schema, pg_temp set jit = off as $$
+    language plpgsql security definer set search_path = @schema, pg_temp set jit = off as $$
     begin
       perform pg_advisory_xact_lock(partition_lock_1());
       dead := 0;
@@ -165,6 +185,13 @@ export const createUpkeepFunctions = migration('CreateUpkeepFunctions17960000000
       end if;
       return next;
     end $$`,
+
+    // Not for everybody who may use the schema.
+    `revoke execute on function @schema.partitions_make_1(timestamptz[]) from public`,
+    `revoke execute on function @schema.partition_mark_1(text, text, timestamptz, text) from public`,
+    `revoke execute on function @schema.partition_unmark_1(text) from public`,
+    `revoke execute on function @schema.partition_detach_1(text, text, text, timestamptz) from public`,
+    `revoke execute on function @schema.partition_drop_1(text, text, timestamptz, timestamptz, timestamptz, timestamptz) from public`,
 
     // When the last of the holds on a job ended that are over; null where there was none, or nobody can read them.
     `create or replace function @schema.job_last_held_until_1(earlier_holds jsonb) returns timestamptz
@@ -285,6 +312,7 @@ export const createUpkeepFunctions = migration('CreateUpkeepFunctions17960000000
     `drop function if exists @schema.prune_1`,
     `drop function if exists @schema.job_success_outlook_1`,
     `drop function if exists @schema.job_last_held_until_1`,
+    `drop function if exists @schema.partition_detach_1`,
     `drop function if exists @schema.partition_drop_1`,
     `drop function if exists @schema.partition_unmark_1`,
     `drop function if exists @schema.partition_mark_1`,

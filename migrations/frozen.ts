@@ -19,6 +19,9 @@ interface Texts {
   readonly serves?: number;
 }
 
+/** The names of all functions that migrations create: in its schema there may be others. */
+export const createdFunctions = new Set(['scheduler_schema_version']);
+
 /**
  * Makes a migration of texts that are frozen once they are released: they import nothing of the library, so that an
  * installation of today and one that is upgraded have the same tables and functions.
@@ -27,6 +30,7 @@ interface Texts {
  */
 export function migration(name: string, { up, down, createsSchema = false, serves }: Texts) {
   const number = numberOf(name);
+  for (const [, created] of up.join('\n').matchAll(/function @schema\.(\w+)\(/g)) createdFunctions.add(created!);
   return (schema?: string): MigrationClass =>
     class implements MigrationInterface {
       readonly name = name;

@@ -165,7 +165,7 @@ export class Backfills {
     } catch (error) {
       const month = oldest.toISOString().slice(0, 7);
       const why = error instanceof Error ? error.message : String(error);
-      const problem = `Backfill of job "${jobName}": the partitions of ${month} are missing and could not be made (${why}): let the role of the application own the tables, or make them.`;
+      const problem = `Backfill of job "${jobName}": the partitions of ${month} are missing and could not be made (${why}): grant the role of the application what npx nestjs-distributed-cron sql roles prints, or make them.`;
       throw new SetupError('missing-partition', problem, { cause: error });
     }
   }

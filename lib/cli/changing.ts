@@ -2,8 +2,10 @@ import { Option } from 'commander';
 import { InvalidOptionsError } from '../errors/errors.js';
 import type { DeadLetterFilter } from '../operations/dead-letters.service.js';
 import type { InDoubtFilter } from '../operations/in-doubt.service.js';
-import type { Operator } from '../options/operator-options.js';
+import { given, type Operator } from '../options/operator-options.js';
+import { schemaName, text } from '../options/option-rules.js';
 import { type Answer, type CommandSet, type Given, json, whole, zoneOf } from './command-set.js';
+import { rolesSql } from './roles.js';
 import type { Scheduler } from './scheduler-context.js';
 import { readTime, utc } from './tables.js';
 
@@ -16,6 +18,23 @@ export function changingCommands(set: CommandSet): void {
       text: `The tables in schema ${options.schema} are those of this release.`,
     });
   });
+
+  set
+    .bare(
+      'sql <what>',
+      'the SQL that an administrator runs; sql roles: a role that migrates, and one that runs',
+      async ([what], options) => {
+        if (what !== 'roles') throw new InvalidOptionsError([`sql: expected roles, got ${JSON.stringify(what)}`]);
+        const roles = {
+          schema: given(options.schema, schemaName, '--schema'),
+          migrator: given(options['migrator'], text(63), '--migrator'),
+          runner: given(options['runner'], text(63), '--runner'),
+        };
+        set.answer(options, { json: { sql: rolesSql(roles) }, text: rolesSql(roles) });
+      },
+    )
+    .option('--migrator <role>', 'owns the tables', 'cron_migrator')
+    .option('--runner <role>', 'the application', 'cron_runner');
 
   set
     .change(

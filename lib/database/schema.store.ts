@@ -5,14 +5,14 @@ import { SetupError } from '../errors/errors.js';
 import { databaseTrouble } from '../errors/database-trouble.js';
 import { queryOn, type Queryable } from './query.js';
 import type { SchedulerDatabase } from './scheduler-database.js';
-import { ensureSchema, numberOf, type SchemaVersion, storedVersion } from '../../migrations/frozen.js';
+import { ensureSchema, numberOf, quoteIdentifier, type SchemaVersion, storedVersion } from '../../migrations/frozen.js';
 import { monotonicNow } from './clock.js';
 import { MIGRATIONS_TABLE } from './data-sources.js';
 import { retryDelay } from './retry.js';
 import { isConflict, isImpatience, postgresError } from './sql-state.js';
 import { inTransaction, lockName } from './transactions.js';
 
-const TABLES = [
+export const SCHEDULER_TABLES = [
   'job_schedule',
   'job_runs',
   'receipts',
@@ -108,15 +108,51 @@ export class SchemaStore {
         `The database's DateStyle is "${style}", which the PostgreSQL driver for Node.js does not read. Set it to ISO for the scheduler's role: alter role … set datestyle to 'ISO'.`,
       );
     await this.requireFit(coordination);
+    await this.requireRights();
     const missing: { name: string }[] = await coordination.query(
       `select name
        from   unnest($1::text[], $2::text[]) as wanted (name, qualified)
        where  to_regclass(qualified) is null`,
-      [TABLES, TABLES.map((name) => tables.qualify(name))],
+      [SCHEDULER_TABLES, SCHEDULER_TABLES.map((name) => tables.qualify(name))],
     );
-    if (missing.length === TABLES.length) throw missingTables(tables.schema, 'has none of the scheduler’s tables yet');
+    if (missing.length === SCHEDULER_TABLES.length)
+      throw missingTables(tables.schema, 'has none of the scheduler’s tables yet');
     if (missing.length > 0) throw missingTables(tables.schema, `lacks ${missing.map(({ name }) => name).join(', ')}`);
     return this.compareVersions();
+  }
+
+  /** Those of a role that runs, and owns nothing. What it may not do for partitions is told when it tries. */
+  private async requireRights(): Promise<void> {
+    const { coordination, tables } = this.database;
+    const [{ role, lacking }] = (await coordination.query(
+      `select current_user as role, array(
+         select 'usage on schema ' || quote_ident($1)
+         from   pg_namespace
+         where  nspname = $1
+         and    not has_schema_privilege(oid, 'usage')
+         union  all
+         select 'select, insert, update, delete on ' || string_agg(quote_ident($1) || '.' || quote_ident(relname), ', ' order by relname)
+         from   pg_class
+         where  relnamespace = (select oid from pg_namespace where nspname = $1)
+         and    relname = any ($2::text[])
+         and    not (has_table_privilege(oid, 'select') and has_table_privilege(oid, 'insert')
+                     and has_table_privilege(oid, 'update') and has_table_privilege(oid, 'delete'))
+         having count(*) > 0
+         union  all
+         select 'execute on all functions in schema ' || quote_ident($1)
+         from   pg_proc
+         where  pronamespace = (select oid from pg_namespace where nspname = $1)
+         and    proname in ('scheduler_schema_version', 'job_run_claim_1')
+         and    not has_function_privilege(oid, 'execute')
+         having count(*) > 0) as lacking`,
+      [tables.schema, SCHEDULER_TABLES],
+    )) as [{ role: string; lacking: string[] }];
+    if (lacking.length === 0) return;
+    const grants = lacking.map((right) => `grant ${right} to ${quoteIdentifier(role)};`).join(' ');
+    throw new SetupError(
+      'missing-rights',
+      `Role "${role}" lacks rights that the scheduler needs: ${grants} All of them are printed by: npx nestjs-distributed-cron sql roles --schema ${tables.schema} --runner ${role}`,
+    );
   }
 
   private async compareVersions(): Promise<string | null> {
@@ -139,7 +175,8 @@ export class SchemaStore {
     const { coordination, tables } = this.database;
     const stored = await this.stored();
     const newest = Math.max(...coordination.migrations.map(({ name }) => numberOf(name!)));
-    if (stored === null || stored.version <= newest) return null;
+    // A tool that brings no migrations has nothing to compare.
+    if (stored === null || stored.version <= newest || coordination.migrations.length === 0) return null;
     const newer = `Schema "${tables.schema}" is of a newer release of nestjs-distributed-cron (migration ${stored.version}; this one knows those up to ${newest})`;
     if (stored.serves <= newest) return `${newer}. It serves this release, too, which goes on`;
     throw new SetupError(

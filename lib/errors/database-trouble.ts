@@ -135,7 +135,7 @@ export const TROUBLES: readonly Rule[] = [
     false,
     ['42501'],
     null,
-    'The role may not do that: grant it select, insert, update and delete on the scheduler’s tables and execute on its functions, and let it own the tables, for it makes partitions.',
+    'The role may not do that: grant it what npx nestjs-distributed-cron sql roles prints; see docs/permissions.md.',
   ],
 ];
 

@@ -41,6 +41,8 @@ export type SetupErrorCode =
   | 'missing-tables'
   /** The schema is of a newer release, which does not serve this one any more. */
   | 'newer-schema'
+  /** The role lacks rights; the message says what to grant. */
+  | 'missing-rights'
   /** The database writes timestamps in a form that the driver does not read. */
   | 'date-style'
   /** A table has the name of a partition that is needed, and is none. */

@@ -1,9 +1,11 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { DataSource } from 'typeorm';
+import { monotonicNow } from '../database/clock.js';
 import { callFunction, type SchedulerDatabase } from '../database/scheduler-database.js';
 import { type Query, queryOn } from '../database/query.js';
 import { isImpatience } from '../database/sql-state.js';
-import type { Tables } from '../database/tables.js';
-import { type AgedPartition, forgettable, FORGOTTEN_TABLES, isNothing, type StillOpen } from '../options/retention.js';
+import { type AgedPartition, forgettable, isNothing, type StillOpen } from '../options/retention.js';
+import { agedPartitions, boundOf, markOf } from './aged-partitions.js';
 
 /** How much of a statement the server shows at least. */
 const SHOWN = 1_000;
@@ -31,6 +33,9 @@ interface Limits {
   /** Somebody is at it who marked it so lately. */
   readonly busyMs: number;
 }
+
+/** Between two looks at whether it is used: claims go on meanwhile. */
+const PAUSE_MS = 1_000;
 
 const LIMITS: Limits = { detachWithinMs: 10_000, busyMs: 30_000 };
 
@@ -103,7 +108,12 @@ export class RetentionStore {
     const since = await this.mark(partition);
     if (!since) return { kind: 'busy' };
     return this.database.aside(async (source) => {
-      if (partition.state !== 'detached' && !(await this.detach(source, partition, signal))) return { kind: 'in use' };
+      if (partition.state !== 'detached') {
+        const isDetached = (await this.owns(partition))
+          ? await this.detach(source, partition, signal)
+          : await this.haveDetached(partition, since, signal);
+        if (!isDetached) return { kind: 'in use' };
+      }
       return this.finish(source, partition, since, olderThan);
     });
   }
@@ -155,6 +165,44 @@ export class RetentionStore {
     }
   }
 
+  private async owns({ table }: AgedPartition): Promise<boolean> {
+    const [found] = await this.query<{ owns: boolean }>(
+      `select pg_has_role(relowner, 'usage') as owns from pg_class where oid = to_regclass($1)`,
+      [this.database.tables.qualify(table)],
+    );
+    return found!.owns;
+  }
+
+  /** By a function with the rights of the owner. @returns false when somebody still uses it */
+  private async haveDetached(
+    { table, name, state }: AgedPartition,
+    since: Date,
+    signal?: AbortSignal,
+  ): Promise<boolean> {
+    const until = monotonicNow() + this.limits.detachWithinMs;
+    while (!signal?.aborted) {
+      try {
+        const [done] = await this.database.call<{ partition_detach_1: boolean }>('partition_detach_1', [
+          table,
+          name,
+          state,
+          since.toISOString(),
+        ]);
+        return done!.partition_detach_1;
+      } catch (error) {
+        if (isImpatience(error) && monotonicNow() < until) {
+          await sleep(PAUSE_MS, undefined, { signal }).catch(() => {});
+          continue;
+        }
+        await this.unmark(name).catch(() => {});
+        if (isImpatience(error)) return false;
+        throw error;
+      }
+    }
+    await this.unmark(name).catch(() => {});
+    return false;
+  }
+
   /** What is still attached was not begun: who detaches it by hand from now on is not to lose it. */
   private async unmark(name: string): Promise<void> {
     await this.database.call('partition_unmark_1', [name]);
@@ -198,83 +246,4 @@ interface DroppedRow extends OpenRow {
 
 function openOf({ runs, pages, in_doubt, backfills }: OpenRow): StillOpen {
   return { runs, pages, inDoubt: in_doubt, backfills };
-}
-
-/**
- * How the comment on a partition begins that a replica is about to drop: only what bears it is ever dropped once it is
- * detached.
- */
-const MARK = 'nestjs-distributed-cron drops this';
-
-/**
- * How the comment on a partition begins that is about to be dropped: what it was of, if it has to be given back. Since
- * when follows.
- */
-export function markOf({ table, from, until }: AgedPartition): string {
-  return `${MARK}: ${table} from ${boundOf(from)} to ${boundOf(until)}, since `;
-}
-
-/** A bound as functions of the database take it. */
-export function boundOf(millis: number): string {
-  return Number.isFinite(millis) ? new Date(millis).toISOString() : '-infinity';
-}
-
-/**
- * The partitions of the three tables that have an end, and what was detached to be dropped and still is there. Of what
- * somebody else detached nothing is known.
- */
-export async function agedPartitions(query: Query, { schema }: Tables): Promise<AgedPartition[]> {
-  const rows = await query<{
-    name: string;
-    parent: string | null;
-    is_detaching: boolean;
-    from: Date | null;
-    until: Date | null;
-    comment: string | null;
-  }>(
-    `select child.relname as name, parent.relname as parent, coalesce(inhdetachpending, false) as is_detaching,
-            substring(pg_get_expr(child.relpartbound, child.oid) from $$FROM \\('([^']+)'\\)$$)::timestamptz as from,
-            substring(pg_get_expr(child.relpartbound, child.oid) from $$TO \\('([^']+)'\\)$$)::timestamptz as until,
-            obj_description(child.oid, 'pg_class') as comment
-     from   pg_class child
-     join   pg_namespace on pg_namespace.oid = child.relnamespace
-     left   join pg_inherits on inhrelid = child.oid
-     left   join pg_class parent on parent.oid = inhparent and parent.relnamespace = child.relnamespace
-     where  nspname = $1
-     and    child.relkind in ('r', 'p')
-     and   (parent.relname = any ($2::text[])
-            or inhparent is null and starts_with(obj_description(child.oid, 'pg_class'), $3))`,
-    [schema, [...FORGOTTEN_TABLES], MARK],
-  );
-  return rows.flatMap(({ name, parent, is_detaching, from, until, comment }): AgedPartition[] => {
-    const mark = readMark(comment);
-    if (parent === null) return mark ? [{ ...mark, name, state: 'detached' }] : [];
-    // What somebody else began to detach is theirs.
-    if (until === null || (is_detaching && !mark)) return [];
-    const table = parent as AgedPartition['table'];
-    const state = is_detaching ? 'detaching' : 'attached';
-    return [
-      {
-        table,
-        name,
-        from: from?.getTime() ?? -Infinity,
-        until: until.getTime(),
-        state,
-        droppedSince: mark?.droppedSince ?? null,
-      },
-    ];
-  });
-}
-
-function readMark(comment: string | null): Omit<AgedPartition, 'name' | 'state'> | null {
-  const [, table, from, until, since] =
-    comment?.match(/^nestjs-distributed-cron drops this: (\w+) from (\S+) to (\S+), since (\S+)$/) ?? [];
-  if (!FORGOTTEN_TABLES.some((one) => one === table)) return null;
-  const fromMs = from === '-infinity' ? -Infinity : Date.parse(from!);
-  return {
-    table: table as AgedPartition['table'],
-    from: fromMs,
-    until: Date.parse(until!),
-    droppedSince: Date.parse(since!),
-  };
 }

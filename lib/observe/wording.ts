@@ -300,7 +300,7 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
         level: 'error',
         text:
           `The last partition of job_runs or receipts ends ${event.until.toISOString()}, in ${count(event.daysLeft, 'day')}, and no more can be made: ` +
-          'nothing that is due later will run. Let the role own the tables, or make them yourself',
+          'nothing that is due later will run. Grant the role what npx nestjs-distributed-cron sql roles prints, or make them yourself',
       };
   }
 }

@@ -201,23 +201,102 @@ describe('the retention', () => {
     expect(await tablesThere()).toEqual(ALWAYS_THERE);
   });
 
-  it('does not drop what its role does not own, and says why', async () => {
+  it('does not drop what its role may not, and says why', async () => {
     await stores.partitions.ensure([inMonth(4)]);
-    const role = `poor_${process.pid}_${Date.now()}`;
-    await stores.test.query(
-      `create role ${role} login password 'p'; grant select, insert, update, delete on all tables in schema public to ${role}`,
-    );
-    const url = Object.assign(new URL(stores.test.url), { username: role, password: 'p' }).href;
-    const poor = await SchedulerDatabase.open(
-      resolveSchedulerOptions({ connection: url }, { env: {}, embeddedInstalled: false }),
-    );
-    try {
-      await expect(serviceOf(keeping(3), new RetentionStore(poor)).forget()).rejects.toThrow(/must be owner of table/);
-    } finally {
-      await poor.close();
-      await stores.test.query(`drop owned by ${role}; drop role ${role}`);
-    }
+    await asRole('', async (poor) => {
+      await expect(serviceOf(keeping(3), poor).forget()).rejects.toThrow(
+        'permission denied for function partition_mark_1',
+      );
+    });
     expect(await partitionsThere()).toEqual(expect.arrayContaining(namesOf(4)));
+  });
+});
+
+/** As a role that owns nothing: it reads and writes the tables, and has these grants. */
+async function asRole(grants: string, work: (store: RetentionStore, role: SchedulerDatabase) => Promise<void>) {
+  const role = `poor_${process.pid}_${Date.now()}`;
+  await stores.test.query(
+    `create role ${role} login password 'p'; grant select, insert, update, delete on all tables in schema public to ${role}; ${grants && `grant ${grants} to ${role}`}`,
+  );
+  const url = Object.assign(new URL(stores.test.url), { username: role, password: 'p' }).href;
+  const database = await SchedulerDatabase.open(
+    resolveSchedulerOptions({ connection: url }, { env: {}, embeddedInstalled: false }),
+  );
+  try {
+    await work(new RetentionStore(database, { detachWithinMs: 1_500, busyMs: 0 }), database);
+  } finally {
+    await database.close();
+    await stores.test.query(`drop owned by ${role}; drop role ${role}`);
+  }
+}
+
+describe('a role that owns nothing, and may execute the functions,', () => {
+  const EXECUTE = 'execute on all functions in schema public';
+
+  it('drops what has ended before the retention, and gives back what something was begun in', async () => {
+    await stores.partitions.ensure([inMonth(5), inMonth(4)]);
+    await insertRun(stores.test, 'job', inMonth(4), 'queued');
+    await asRole(EXECUTE, async (store) => {
+      expect(await serviceOf(keeping(3), store).forget()).toBe(DAY);
+      expect(facts()).toMatchObject([
+        { type: 'partition.kept', name: nameOf('job_runs', 4), open: { runs: 1 } },
+        { type: 'partition.dropped', names: namesOf(5) },
+      ]);
+      await stores.test.query(`update job_runs set status = 'cancelled', next_attempt_at = null`);
+      await serviceOf(keeping(3), store).forget();
+    });
+    expect(facts().at(-1)).toMatchObject({ type: 'partition.dropped', names: namesOf(4) });
+    expect(await tablesThere()).toEqual(ALWAYS_THERE);
+  });
+
+  it('leaves what a transaction uses for another pass, finishes what an owner began, and holds no claim up for long', async () => {
+    await stores.partitions.ensure([inMonth(4)]);
+    const reader = new pg.Client({ connectionString: stores.test.url });
+    await reader.connect();
+    await reader.query('begin');
+    await reader.query('select from job_runs');
+    await asRole(EXECUTE, async (store) => {
+      let longest = 0;
+      let goesOn = true;
+      const claiming = (async () => {
+        while (goesOn) {
+          const begun = performance.now();
+          await stores.test.query(`select from job_runs where job_name = 'job'`);
+          longest = Math.max(longest, performance.now() - begun);
+        }
+      })();
+      expect(await serviceOf(keeping(3), store).forget()).toBe(60_000);
+      goesOn = false;
+      await claiming;
+      expect(longest).toBeLessThan(1_000);
+      expect(facts()).toEqual([{ type: 'partition.kept', name: nameOf('job_runs', 4), until: month(3), open: null }]);
+      expect(await partitionsThere()).toEqual(expect.arrayContaining(namesOf(4)));
+      // The owner gives up in the middle.
+      const hasty = new RetentionStore(stores.database, { detachWithinMs: 300, busyMs: 0 });
+      expect(await serviceOf(keeping(3), hasty).forget()).toBe(60_000);
+      expect(await stores.test.query('select from pg_inherits where inhdetachpending')).toHaveLength(1);
+      await reader.query('commit');
+      await reader.end();
+      await eventually('the rest to be dropped', async () => {
+        await serviceOf(keeping(3), store).forget();
+        return !(await tablesThere()).includes(nameOf('receipts', 4));
+      });
+    });
+    expect(await tablesThere()).toEqual(ALWAYS_THERE);
+  });
+
+  it('drops no other table of the schema', async () => {
+    await stores.test.query('create table customers (id text)');
+    await asRole(EXECUTE, async (_store, { coordination }) => {
+      const call = async (sql: string) => (await coordination.query(`select ${sql} as done`)) as [{ done: unknown }];
+      expect(await call(`partition_mark_1('customers', 'detached', null, 'x')`)).toEqual([{ done: null }]);
+      expect(await call(`partition_detach_1('job_runs', 'customers', 'attached', null)`)).toEqual([{ done: false }]);
+      await call(`partition_unmark_1('customers')`);
+      expect(
+        await call(`(partition_drop_1('job_runs', 'customers', '-infinity', '2020-01-01', null, now())).verdict`),
+      ).toEqual([{ done: 'busy' }]);
+    });
+    expect(await stores.test.query(`select to_regclass('customers') is not null as there`)).toEqual([{ there: true }]);
   });
 });
 

@@ -83,9 +83,10 @@ export class Cluster {
     });
   }
 
-  /** Ends what is left of it. */
-  async end(): Promise<void> {
+  /** Ends what is left of it. @param andThen while its database is still there */
+  async end(andThen: () => Promise<unknown> = async () => {}): Promise<void> {
     await Promise.all(this.replicas.map((replica) => replica.kill()));
+    await andThen().catch(() => {});
     await this.database.drop();
   }
 }
