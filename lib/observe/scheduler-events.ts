@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { filter, Observable, type Observer, type Operator, Subject, Subscriber, type Subscription } from 'rxjs';
 import { inCleanContext } from '../database/loop.js';
-import { OwnLogger } from './own-logger.js';
+import { OwnLogger, unattended } from './own-logger.js';
 import type { EventOf, SchedulerEvent, SchedulerFact } from './scheduler-event.js';
 
 type Next<Value> = (value: Value) => void;
@@ -33,25 +33,15 @@ export class GuardedObservable<Value> extends Observable<Value> {
     if (observer instanceof Subscriber) return super.subscribe(observer);
     const given = typeof observer === 'object' ? observer : { next: observer, error, complete };
     return super.subscribe({
-      next: (value) => guard(() => given?.next?.(value)),
-      error: (failure: unknown) => guard(() => (given?.error ?? rethrow)(failure)),
-      complete: () => guard(() => given?.complete?.()),
+      next: (value) => unattended(() => given?.next?.(value), report),
+      error: (failure: unknown) => unattended(() => (given?.error ?? rethrow)(failure), report),
+      complete: () => unattended(() => given?.complete?.(), report),
     });
   }
 }
 
 function rethrow(failure: unknown): never {
   throw failure;
-}
-
-/** An asynchronous listener is waited for by nobody; what it rejects with would end the process, too. */
-function guard(listen: () => unknown): void {
-  try {
-    const returned = listen();
-    if (returned instanceof Promise) returned.catch(report);
-  } catch (error) {
-    report(error);
-  }
 }
 
 function report(error: unknown): void {

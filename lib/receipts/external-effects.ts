@@ -1,3 +1,4 @@
+import { atOnce } from '../observe/own-logger.js';
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
@@ -204,7 +205,7 @@ export class ExternalEffects {
 /** Whether the effect surely did not happen. A question that throws has not been answered. */
 function surely(thrown: unknown, notDone: (error: unknown) => boolean): boolean {
   try {
-    return thrown instanceof EffectNotDone || notDone(thrown) === true;
+    return thrown instanceof EffectNotDone || atOnce(notDone(thrown)) === true;
   } catch {
     return false;
   }

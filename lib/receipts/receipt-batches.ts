@@ -1,3 +1,4 @@
+import { atOnce } from '../observe/own-logger.js';
 import { Injectable } from '@nestjs/common';
 import type { DataSource } from 'typeorm';
 import { chunksOf, inParallel, type Items } from '../database/collections.js';
@@ -254,5 +255,5 @@ function isGone(error: unknown, thrownByEffect: unknown): boolean {
 }
 
 function keysBy<Item>(key: ((item: Item) => unknown) | undefined, effect: string): (item: Item) => string {
-  return (item) => receiptKey(key ? key(item) : item, effect).entity;
+  return (item) => receiptKey(key ? atOnce(key(item)) : item, effect).entity;
 }

@@ -1,5 +1,6 @@
 import { InvalidOptionsError, occurrence, type Occurrence, SchedulerError } from '../errors/errors.js';
 import { GiveUp } from '../errors/run.errors.js';
+import { atOnce, isPromise } from '../observe/own-logger.js';
 import { describeError, plainError, plainText, type StoredError } from '../errors/stored-error.js';
 import { type Duration, formatDuration, parseDuration } from '../options/duration.js';
 import type { Backoff, JobPolicies, RetryableFunction } from '../options/job-definition.js';
@@ -102,8 +103,7 @@ function untilTime(at: RetryLater['at'], now: number): number {
 
 /** The answer of an application's function. A promise is none, and what it rejects with must not end the process. */
 export function judged<T>(answer: T): T {
-  if (!(answer instanceof Promise)) return answer;
-  answer.catch(() => {});
+  if (!isPromise(atOnce(answer))) return answer;
   throw new TypeError('expected an answer at once, got a promise');
 }
 

@@ -1,3 +1,4 @@
+import { atOnce } from '../observe/own-logger.js';
 import { Injectable } from '@nestjs/common';
 import type { DataSource } from 'typeorm';
 import { monotonicNow } from '../database/clock.js';
@@ -262,7 +263,7 @@ export function readTransactionOptions(given: unknown, what: string): ReadTransa
   const { complete = false, checkpoint, in: source = null } = values;
   if (given === undefined || !('checkpoint' in (given as object))) return { complete, checkpoint: null, in: source };
   if (typeof checkpoint === 'function')
-    return { complete, checkpoint: (result) => checkpointJson(checkpoint(result)), in: source };
+    return { complete, checkpoint: (result) => checkpointJson(atOnce(checkpoint(result))), in: source };
   const json = checkpointJson(checkpoint);
   return { complete, checkpoint: () => json, in: source };
 }

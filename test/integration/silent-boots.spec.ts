@@ -269,7 +269,7 @@ describe('what a provider asks of the scheduler in its onModuleInit', () => {
       }
     }
     await expect(startApp(own, { providers: [Setup] }, { migrate: false })).rejects.toThrow(
-      /lacks job_schedule.*migrate: true/,
+      /has none of the scheduler’s tables yet.*migrate: true/,
     );
   });
 });
