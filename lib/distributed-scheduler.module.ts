@@ -2,9 +2,9 @@ import { Module, type DynamicModule, type Provider } from '@nestjs/common';
 import { DiscoveryModule, ModulesContainer } from '@nestjs/core';
 import { schedulerMigrationsIn } from '../migrations/index.js';
 import { AlertsService } from './observe/alerts.service.js';
-import { DecoratedMethods } from './jobs/decorated-methods.js';
+import { DecoratedMethods } from './jobs/distributed-cron.decorator.js';
 import { HandlerContexts, HandlerFactory } from './jobs/handler.factory.js';
-import { PageExplorer } from './fan-out/page.explorer.js';
+import { PageExplorer } from './jobs/page.explorer.js';
 import { JobExplorer } from './jobs/job.explorer.js';
 import { JobRegistry } from './jobs/job.registry.js';
 import { KnownJobs } from './jobs/known-jobs.js';
@@ -12,7 +12,7 @@ import { INSTANCE_ID, SCHEDULER_OPTIONS, SCHEDULER_OPTIONS_INPUT } from './optio
 import { UsageError } from './errors/errors.js';
 import { SchedulerEvents } from './observe/scheduler-events.js';
 import { BypassWatch } from './receipts/bypass-watch.js';
-import { Cancellations } from './runs/cancellations.js';
+import { Cancellations, CancelWatch } from './runs/cancellations.js';
 import { DueRuns } from './runs/agenda.js';
 import { ClaimService, UnconfirmedClaims } from './runs/claim.service.js';
 import { EndWriter } from './runs/end-writer.js';
@@ -27,10 +27,10 @@ import { ReceiptPlaces } from './receipts/receipt-places.js';
 import { ReceiptWriter } from './receipts/receipt-writer.js';
 import { PageEndings } from './fan-out/page-endings.service.js';
 import { PageExecutor, PagesInFlight } from './fan-out/page-executor.service.js';
-import { PageHandOver, PageQueues } from './fan-out/page-queues.js';
+import { PageHandOver, PageQueues, PageWorkers } from './fan-out/page-queues.js';
 import { ReceiptService } from './receipts/receipt.service.js';
 import { RunContext } from './runs/run-context.js';
-import { GivenUpRuns } from './runs/fast-failover.service.js';
+import { GivenUpRuns, FastFailoverService } from './runs/fast-failover.service.js';
 import { LivenessProof } from './runs/liveness-proof.js';
 import { RunEndings } from './runs/run-endings.service.js';
 import { RunStepsService } from './runs/run-steps.service.js';
@@ -38,23 +38,20 @@ import { WakeUps } from './observe/wake-ups.js';
 import { Drain, KeepAlive } from './lifecycle/drain.js';
 import { Duties, DUTIES_PROVIDER } from './lifecycle/duties.js';
 import { HookOrder, SingleModule } from './lifecycle/single-module.js';
-import { PageWorkers } from './fan-out/page-workers.js';
-import { Registrar } from './lifecycle/registrar.js';
+import { LooksBesides, Registrar } from './lifecycle/registrar.js';
 import { SchedulerLifecycle } from './lifecycle/scheduler.lifecycle.js';
 import { OwnLogger } from './observe/own-logger.js';
 import { SchedulerLogger } from './observe/scheduler-logger.js';
-import { CancelWatch } from './runs/cancellations.js';
 import { ClockWatchService } from './maintenance/clock-watch.service.js';
 import { CutOffCalls } from './maintenance/cut-off-calls.service.js';
 import { DatabaseWatch } from './maintenance/database-watch.service.js';
-import { FastFailoverService } from './runs/fast-failover.service.js';
 import { OverdueService } from './maintenance/overdue.service.js';
 import { PageKeeper } from './fan-out/page-keeper.service.js';
 import { PartitionsService } from './maintenance/partitions.service.js';
 import { PruningService } from './maintenance/pruning.service.js';
 import { ReaperService } from './runs/reaper.service.js';
 import { RetentionService } from './maintenance/retention.service.js';
-import { Backfills } from './catch-up/backfills.service.js';
+import { Backfills } from './catch-up/backfill-verbs.service.js';
 import { Cancels, ManualRuns } from './operations/run-requests.service.js';
 import { DeadLetters } from './operations/dead-letters.service.js';
 import { Deliveries } from './operations/deliveries.service.js';
@@ -75,20 +72,16 @@ import { resolveSchedulerOptions, type ResolvedSchedulerOptions } from './option
 import { DatabaseTime } from './database/clock.js';
 import { Registration } from './database/registration.js';
 import { createInstanceId, rootPackageName } from './lifecycle/instance.js';
-import { BackfillService } from './catch-up/backfill.service.js';
+import { BackfillService } from './catch-up/backfill-feed.service.js';
 import { CatchUpService } from './catch-up/catch-up.service.js';
 import { ClaimOrder } from './runs/claim-order.js';
 import { FollowedSchedules } from './jobs/followed-schedules.js';
-import { OtherInstances } from './jobs/other-instances.service.js';
-import { InstanceRegistration } from './jobs/instance-registration.service.js';
-import { Rewinding } from './jobs/rewinding.service.js';
-import { ScheduleFollower } from './jobs/schedule-follower.service.js';
+import { OtherInstances, InstanceRegistration, UnregisteredJobs } from './jobs/live-instances.service.js';
+import { Rewinding, WatermarkService } from './jobs/watermark.service.js';
+import { ScheduleFollower, PollPace } from './jobs/schedule-follower.service.js';
 import { TickerService } from './runs/ticker.service.js';
 import { JobCursors } from './jobs/job-cursors.js';
-import { PollPace } from './jobs/poll-pace.js';
-import { UnregisteredJobs } from './jobs/unregistered-jobs.service.js';
 import { WaitingRuns } from './runs/waiting-runs.service.js';
-import { WatermarkService } from './jobs/watermark.service.js';
 import { isEmbeddedPostgresInstalled } from './database/embedded-server.js';
 import { SchedulerDatabase } from './database/scheduler-database.js';
 import { ENTITIES, STORE_PROVIDERS } from './lifecycle/providers.js';
@@ -196,6 +189,7 @@ const SERVICES: Provider[] = [
   HookOrder,
   Registration,
   Registrar,
+  LooksBesides,
   Duties,
   DUTIES_PROVIDER,
   Drain,

@@ -39,11 +39,11 @@ export { Receipt } from './receipts/receipt.entity.js';
 export { ReceiptRepository } from './receipts/receipt.repository.js';
 
 // Pages
-export { DistributedCronPage } from './fan-out/page.explorer.js';
+export { DistributedCronPage } from './jobs/page.explorer.js';
 export { FanOutService, type Published } from './fan-out/fan-out.service.js';
 export { PAGE_QUEUE } from './options/tokens.js';
+export type { Page } from './jobs/handler.factory.js';
 export type {
-  Page,
   PageProgress,
   PageQueue,
   PageQueueContext,
@@ -55,8 +55,8 @@ export type {
 // What an operator does
 export { SchedulerService } from './operations/scheduler.service.js';
 export type { Operator } from './options/operator-options.js';
-export type { BackfillOptions } from './catch-up/backfill-options.js';
-export type { BackfillPlan, BackfillProgress } from './catch-up/backfills.service.js';
+export type { BackfillOptions } from './catch-up/backfill-verbs.service.js';
+export type { BackfillPlan, BackfillProgress } from './catch-up/backfill-verbs.service.js';
 export type { ChangedPages, DeadPage, FoundPages } from './operations/dead-pages.service.js';
 export type { DeadLetterFilter } from './operations/dead-letters.service.js';
 export type { FoundRuns } from './operations/dead-letters.service.js';

@@ -1,11 +1,10 @@
 import type { JobDefinition } from '../../dist/lib/options/job-definition.js';
-import type { Candidate } from '../../dist/lib/runs/claim.service.js';
+import type { Candidate } from '../../dist/lib/jobs/job-cursors.js';
 import { DueRuns } from '../../dist/lib/runs/agenda.js';
 import { RunStarter } from '../../dist/lib/runs/executor.service.js';
 import { ClaimOrder } from '../../dist/lib/runs/claim-order.js';
-import { JobCursor } from '../../dist/lib/jobs/job-cursor.js';
+import { JobCursor, JobCursors } from '../../dist/lib/jobs/job-cursors.js';
 import { TickerService } from '../../dist/lib/runs/ticker.service.js';
-import { JobCursors } from '../../dist/lib/jobs/job-cursors.js';
 
 /**
  * A ticker on a clock that is set by hand, and whose claims are all lost to another replica: what is left is its own

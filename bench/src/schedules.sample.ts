@@ -3,8 +3,7 @@ import { Temporal } from 'temporal-polyfill';
 import { KnownJobs } from '../../dist/lib/jobs/known-jobs.js';
 import { parseCronExpression } from '../../dist/lib/cron/cron-expression.js';
 import { jobLine } from '../../dist/lib/observe/job-wording.js';
-import { JobCursor } from '../../dist/lib/jobs/job-cursor.js';
-import { JobCursors } from '../../dist/lib/jobs/job-cursors.js';
+import { JobCursor, JobCursors } from '../../dist/lib/jobs/job-cursors.js';
 import { declarations, jobOf, type Declaration } from './jobs.js';
 
 /** What one process needed. */

@@ -13,16 +13,12 @@ import { InFlightRun, InFlightRuns } from '../../dist/lib/runs/in-flight-runs.js
 import { ReaperService } from '../../dist/lib/runs/reaper.service.js';
 import { DatabaseTime } from '../../dist/lib/database/clock.js';
 import { ClaimOrder } from '../../dist/lib/runs/claim-order.js';
-import { JobCursor } from '../../dist/lib/jobs/job-cursor.js';
-import { InstanceRegistration } from '../../dist/lib/jobs/instance-registration.service.js';
-import { PollPace } from '../../dist/lib/jobs/poll-pace.js';
-import { Rewinding } from '../../dist/lib/jobs/rewinding.service.js';
-import { ScheduleFollower } from '../../dist/lib/jobs/schedule-follower.service.js';
+import { JobCursor, JobCursors } from '../../dist/lib/jobs/job-cursors.js';
+import { InstanceRegistration, UnregisteredJobs } from '../../dist/lib/jobs/live-instances.service.js';
+import { PollPace, ScheduleFollower } from '../../dist/lib/jobs/schedule-follower.service.js';
+import { Rewinding, WatermarkService } from '../../dist/lib/jobs/watermark.service.js';
 import { TickerService } from '../../dist/lib/runs/ticker.service.js';
-import { JobCursors } from '../../dist/lib/jobs/job-cursors.js';
-import { UnregisteredJobs } from '../../dist/lib/jobs/unregistered-jobs.service.js';
 import { WaitingRuns } from '../../dist/lib/runs/waiting-runs.service.js';
-import { WatermarkService } from '../../dist/lib/jobs/watermark.service.js';
 import { fakedNeighbours, fakedStores, type Surroundings } from './simulated-surroundings.js';
 
 /** The services that decide what is asked and when, as they are: what is faked is what they ask, and the handlers. */

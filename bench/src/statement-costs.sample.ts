@@ -1,4 +1,4 @@
-import type { Candidate } from '../../dist/lib/runs/claim.service.js';
+import type { Candidate } from '../../dist/lib/jobs/job-cursors.js';
 import { ClaimService } from '../../dist/lib/index.js';
 import { JobInstanceStore } from '../../dist/lib/jobs/job-instance.store.js';
 import { JobScheduleStore } from '../../dist/lib/jobs/job-schedule.store.js';

@@ -1,16 +1,7 @@
 import type { JobPolicies } from '../options/job-definition.js';
-import { type LatenessRules, missedUntil } from '../jobs/missed.js';
+import { type LatenessRules, missedUntil } from '../jobs/job-cursors.js';
 import type { SkipReason } from '../options/run.js';
-import type { Schedule } from '../cron/schedule.js';
-import { UndecidedFireTimes, type DecidedSpan } from './undecided.js';
-
-/** Occurrences that are not run: one row covers them all. Milliseconds, both ends included. */
-export interface MissedGap {
-  readonly from: number;
-  readonly until: number;
-  readonly count: number;
-  readonly reason: SkipReason;
-}
+import { gap, type DecidedSpan, type MissedGap, UndecidedFireTimes } from '../jobs/undecided.js';
 
 /** What becomes of the missed occurrences of one job. */
 export interface CatchUpPlan {
@@ -22,7 +13,7 @@ export interface CatchUpPlan {
 }
 
 /** The time a catch-up decides about. Instants are epoch milliseconds. */
-export interface CatchUpWindow {
+interface CatchUpWindow {
   /** Everything up to here is decided; exclusive. */
   readonly from: number;
   /** The database's clock. */
@@ -72,24 +63,6 @@ export function planCatchUp(
     record: [gap(tooOld, 'missed: too old'), gap(left, leftOut(job)), ...held].filter((row) => row !== null),
     decidedUntil: end,
   };
-}
-
-/**
- * What an edit leaves behind: the undecided fire times of the schedule that was replaced, recorded and never run.
- * @param span exclusive and inclusive, milliseconds: it is decided up to `from`, and was edited at `until`
- * @returns null when all of them are decided
- */
-export function planSuperseded(
-  schedule: Schedule,
-  { from, until }: { readonly from: number; readonly until: number },
-  decided: readonly DecidedSpan[],
-): MissedGap | null {
-  return gap(new UndecidedFireTimes(schedule, from, until, decided), 'superseded by an edit');
-}
-
-function gap(undecided: UndecidedFireTimes, reason: SkipReason): MissedGap | null {
-  const ends = undecided.ends();
-  return ends && { ...ends, count: undecided.count(), reason };
 }
 
 /** The holds as spans with both ends included, later than `from`. Where they overlap, the earlier one counts. */

@@ -20,7 +20,7 @@ export interface CalendarRules {
 }
 
 /** Rules that were read. Instants are epoch milliseconds; a day is counted from 1970-01-01, as a local date. */
-export interface Calendar {
+interface Calendar {
   /** The same for the same rules. */
   readonly text: string;
   /** See {@link CalendarRules.trigger}. */

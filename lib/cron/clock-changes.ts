@@ -3,7 +3,7 @@ import type { CronExpression } from './cron-expression.js';
 import type { OffsetPeriod, TimeZone } from './time-zone.js';
 
 /** How an expression fires in one period of constant offset. */
-export interface Firing {
+interface Firing {
   /** Every match of the local clock fires from this instant on, in epoch milliseconds. */
   readonly fromMs: number;
   /** The start of the period, when it fires for what the clock skipped there. */
@@ -32,7 +32,7 @@ export function firingIn(cron: CronExpression, { startMs, offsetMs, offsetBefore
 }
 
 /** Whether an expression fires at what the clock shows and at nothing else, when it changes by so many milliseconds. */
-export function followsTheClock(cron: CronExpression, changeMs: number): boolean {
+function followsTheClock(cron: CronExpression, changeMs: number): boolean {
   return !cron.fixed || Math.abs(changeMs) >= CORRECTION_MS;
 }
 

@@ -53,7 +53,7 @@ export interface CronExpression {
 }
 
 /** What reading an expression may need beside its text. */
-export interface CronExpressionOptions {
+interface CronExpressionOptions {
   /** Spreads `H`. An expression with `H` is refused without it. */
   readonly jobName?: string;
 }
@@ -155,7 +155,7 @@ function expandAlias(text: string, { expression }: CronSource): string {
 }
 
 /** What one field of an expression allows. */
-export interface FieldValues {
+interface FieldValues {
   /** Ascending, without repeats; Sunday is 0. */
   readonly values: readonly number[];
   readonly rules: readonly DayRule[];
@@ -167,7 +167,7 @@ const VALUES = new SharedValues<readonly number[]>();
 const RULES = new SharedValues<readonly DayRule[]>();
 
 /** @throws {InvalidScheduleError} naming the field, the value and what was expected. */
-export function readField(field: CronField, text: string, source: CronSource): FieldValues {
+function readField(field: CronField, text: string, source: CronSource): FieldValues {
   const values = new Set<number>();
   const rules: DayRule[] = [];
   for (const item of text.split(',')) {

@@ -30,7 +30,7 @@ export function compileSchedule(
  * Where, and for which job, an expression is read: what takes it throws `InvalidScheduleError` and
  * `InvalidScheduleError`.
  */
-export interface ZoneOptions {
+interface ZoneOptions {
   /** An IANA name. @default 'UTC' */
   readonly timeZone?: string;
   /** Spreads `H`; needed for an expression that has it. */
@@ -107,7 +107,7 @@ const CHECKS = {
  * Looks through what a function that computes fire times was given. `timeZone` and `jobName` are options of each.
  * @throws InvalidOptionsError with every problem
  */
-export function checkFireTimeOptions(
+function checkFireTimeOptions(
   calledAs: string,
   expression: unknown,
   options: unknown,

@@ -125,7 +125,7 @@ export function timeZoneWarning(name: string): string | null {
 }
 
 /** What a name that is not a region seems to mean. */
-export interface ZoneMeaning {
+interface ZoneMeaning {
   /** For a sentence: "is …". */
   readonly kind: string;
   /** An IANA name for one of the places that may be meant, where one is known. */
@@ -134,7 +134,7 @@ export interface ZoneMeaning {
 }
 
 /** Null for a name that is neither an abbreviation nor a Windows name. */
-export function meaningOf(name: string): ZoneMeaning | null {
+function meaningOf(name: string): ZoneMeaning | null {
   const upper = name.toUpperCase();
   if (Object.hasOwn(ABBREVIATIONS, upper)) {
     return { kind: 'an abbreviation', zone: ABBREVIATIONS[upper], refused: true };
@@ -150,7 +150,7 @@ export function meaningOf(name: string): ZoneMeaning | null {
 }
 
 /** For a bare offset such as `UTC+2` or `+02:00`, how to go on after "the IANA name of a region"; else null. */
-export function offsetZone(name: string): string | null {
+function offsetZone(name: string): string | null {
   const match = /^(?:UTC|GMT|Z)? ?([+-])(\d{1,2})(?::?(\d{2}))?$/i.exec(name);
   if (!match) {
     return null;
@@ -166,7 +166,7 @@ export function offsetZone(name: string): string | null {
 }
 
 /** A sentence that helps with a misspelled name. */
-export function suggestZone(name: string): string {
+function suggestZone(name: string): string {
   const wanted = name.toLowerCase().replaceAll(' ', '_');
   let best = { zone: '', distance: Math.max(1, Math.floor(wanted.length / 4)) + 1 };
   for (const zone of Intl.supportedValuesOf('timeZone')) {

@@ -233,7 +233,7 @@ interface PgResult {
 }
 
 /** What is known of a connection's session. */
-export interface SessionFacts {
+interface SessionFacts {
   /**
    * The connection is the session: what is set on it stays on it. Behind a pooler it is not, which is seen from the
    * process id: a pooler makes up one of its own for its clients.

@@ -1,5 +1,5 @@
 /** How far a machine's wall clock is from the database's clock. Milliseconds. */
-export interface ClockSkew {
+interface ClockSkew {
   /** Wall clock minus database clock: more than zero when the machine is ahead. */
   readonly skewMs: number;
   /** The true skew is at most this much more or less. */

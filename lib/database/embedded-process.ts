@@ -13,7 +13,7 @@ export interface EmbeddedBinaries {
 }
 
 /** The operating system user a server runs as. */
-export interface ServerAccount {
+interface ServerAccount {
   readonly uid: number;
   readonly gid: number;
 }

@@ -4,7 +4,7 @@ import { LONGEST_RETRY_MS, retryDelay } from './retry.js';
 import { AsyncLocalStorage } from 'node:async_hooks';
 
 /** One pass of a periodic duty; returns how many milliseconds to sleep before the next. */
-export type Pass = () => Promise<number>;
+type Pass = () => Promise<number>;
 
 /** How a loop sleeps, and whom it tells. */
 export interface LoopOptions {

@@ -50,7 +50,7 @@ export interface Statement {
 }
 
 /** What pg offers on a connection for statements that carry their values in their text. */
-export interface MessageClient {
+interface MessageClient {
   query(text: string): Promise<unknown>;
   escapeLiteral(text: string): string;
 }
@@ -59,10 +59,7 @@ export interface MessageClient {
  * Sends the statements as one message: one way to the server and back for all of them. The first that fails ends it.
  * @returns the rows of each
  */
-export async function sendTogether(
-  client: MessageClient,
-  statements: readonly (Statement | string)[],
-): Promise<unknown[][]> {
+async function sendTogether(client: MessageClient, statements: readonly (Statement | string)[]): Promise<unknown[][]> {
   const text = statements.map((statement) => (typeof statement === 'string' ? statement : inlined(statement, client)));
   return [await ask(client, text.join(';\n'))].flat().map(({ rows }) => rows);
 }
@@ -91,7 +88,7 @@ function literal(value: Statement['values'][number], client: MessageClient): str
 export const PATIENCE_MS = 30_000;
 
 /** Waits for a statement of the receipt's own. */
-export type Bounded = <Result>(statement: Promise<Result>) => Promise<Result>;
+type Bounded = <Result>(statement: Promise<Result>) => Promise<Result>;
 
 /**
  * Does the work on a connection of the data source, which may be the application's. One that gives no answer to one of
@@ -115,11 +112,7 @@ export async function onReceiptConnection<Result>(
 }
 
 /** Waits for the statement, and breaks the connection when its answer does not come. */
-export async function orBreak<Result>(
-  client: unknown,
-  statement: Promise<Result>,
-  patienceMs: number,
-): Promise<Result> {
+async function orBreak<Result>(client: unknown, statement: Promise<Result>, patienceMs: number): Promise<Result> {
   const impatience = setTimeout(() => {
     breakConnection(client, new Error(`The database gave a receipt no answer for ${patienceMs / 1_000} s.`));
   }, patienceMs);
@@ -190,7 +183,7 @@ export async function inJoinedTransaction<Result>(
 }
 
 /** What became of a transaction's work: how it is ended, and its result. */
-export interface MergedEnd<Result> {
+interface MergedEnd<Result> {
   /** Statements that go with the commit, before it; null rolls back, for there is nothing to keep. */
   readonly closing: readonly Statement[] | null;
   readonly result: Result;

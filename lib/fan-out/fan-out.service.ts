@@ -1,11 +1,10 @@
 import { Injectable } from '@nestjs/common';
 import { KnownJobs } from '../jobs/known-jobs.js';
-import type { PageProgress } from './page.js';
-import { readPage, type PageInput } from './page.js';
+import { type PageProgress, readPage, type PageInput } from './page.js';
 import { occurrence, UsageError } from '../errors/errors.js';
 import { LeaseLostError } from '../errors/run.errors.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
-import { PageStore, type NewPage } from './page.store.js';
+import { PageStore, type NewPage } from './page.repository.js';
 import { InFlightRuns, type InFlightRun } from '../runs/in-flight-runs.js';
 import { PageHandOver } from './page-queues.js';
 import { RunContext } from '../runs/run-context.js';

@@ -1,14 +1,19 @@
 import { Injectable } from '@nestjs/common';
-import { isVerdict, readFailure } from '../runs/outcome.js';
-import { decideOutcome, type HandlerEnd, type Outcome } from '../runs/outcome.js';
+import {
+  isVerdict,
+  readFailure,
+  decideOutcome,
+  type HandlerEnd,
+  type Outcome,
+  TimeoutError,
+  plainEnding,
+} from '../runs/outcome.js';
 import { describeError } from '../errors/stored-error.js';
-import { TimeoutError } from '../runs/outcome.js';
 import { CancelledError } from '../errors/run.errors.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
-import type { PagePolicies } from './page.js';
-import { DatabaseTime } from '../database/clock.js';
+import type { PagePolicies } from '../jobs/known-jobs.js';
+import { DatabaseTime, monotonicNow } from '../database/clock.js';
 import { retry } from '../database/retry.js';
-import { monotonicNow } from '../database/clock.js';
 import { isRefusedData } from '../database/sql-state.js';
 import {
   PageAttemptStore,
@@ -16,9 +21,8 @@ import {
   type OwnedPage,
   type PageEnding,
   type WrittenPageEnd,
-} from './page-attempt.store.js';
+} from './page.repository.js';
 import type { InFlightRun } from '../runs/in-flight-runs.js';
-import { plainEnding } from '../runs/outcome.js';
 
 /**
  * How long a page's end is tried to be written, in milliseconds; after that the delivery is made again, and receipts

@@ -3,16 +3,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { inspect } from 'node:util';
 import { monotonicNow } from '../database/clock.js';
 import { describeError } from '../errors/stored-error.js';
-import { KnownJobs, type RegisteredJob } from '../jobs/known-jobs.js';
+import { KnownJobs, type RegisteredJob, type PageHandler } from '../jobs/known-jobs.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
 import { INSTANCE_ID } from '../options/tokens.js';
 import { IdempotencyKeys } from '../runs/idempotency-key.js';
 import { CronRun, cronRunFacts } from '../runs/cron-run.js';
 import { InFlightRun, InFlightRuns } from '../runs/in-flight-runs.js';
 import { RunContext } from '../runs/run-context.js';
-import { type OwnedPage, PageAttemptStore } from './page-attempt.store.js';
+import { type OwnedPage, PageAttemptStore } from './page.repository.js';
 import { PageEndings } from './page-endings.service.js';
-import type { PageHandler } from './page-handler.js';
 import { type PageTicket, readTicket } from './page.js';
 
 /** The pages whose handlers are under way in this process. They have no leases, and take no place of the runs'. */

@@ -12,14 +12,14 @@ import { runId, type RunKey } from '../options/run.js';
 import { INSTANCE_ID, SCHEDULER_OPTIONS } from '../options/tokens.js';
 import type { InFlightRun } from '../runs/in-flight-runs.js';
 import { RefusedData } from '../runs/refused-data.js';
-import { PageAttemptStore } from './page-attempt.store.js';
+import { PageAttemptStore } from './page.repository.js';
 import { PageEndings } from './page-endings.service.js';
 import { PagesInFlight } from './page-executor.service.js';
 import { PageHandOver } from './page-queues.js';
 import { pageTicket, type PageTicket } from './page.js';
 
 /** What has to be done about pages. */
-export interface PageOutlook {
+interface PageOutlook {
   /** Not handed to the queue, and due. */
   readonly toHandOver: readonly PageTicket[];
   /** Milliseconds until the next one is due; null when none waits. */
@@ -29,7 +29,7 @@ export interface PageOutlook {
 }
 
 /** A page under way here, as it is to be checked. */
-export interface PageInHand {
+interface PageInHand {
   readonly jobName: string;
   readonly fireTime: Date;
   readonly page: string;
@@ -37,7 +37,7 @@ export interface PageInHand {
 }
 
 /** Pages in hand that are not to go on. */
-export interface StoppedPage extends PageInHand {
+interface StoppedPage extends PageInHand {
   /** Why its occurrence is cancelled; null when another attempt has taken the page over. */
   readonly cancelled: string | null;
 }

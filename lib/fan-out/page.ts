@@ -1,22 +1,10 @@
 import { createHash } from 'node:crypto';
-import { hasWhatJsonbRefuses } from '../errors/stored-error.js';
-import { JOB_OPTIONS } from '../options/defaults.js';
-import type { Duration } from '../options/duration.js';
-import type { Backoff, JobDefinition, BackoffOptions } from '../options/job-definition.js';
-import { readObject } from '../options/operator-options.js';
-import { duration, integer, type OptionTable } from '../options/option-rules.js';
+import { hasWhatJsonbRefuses, type StoredError } from '../errors/stored-error.js';
 import type { RunKey } from '../options/run.js';
+import { Column, Entity, PrimaryColumn } from 'typeorm';
 
 /** Where a page of a run stands. */
 export type PageStatus = 'queued' | 'running' | 'done' | 'failed' | 'dead' | 'cancelled';
-
-/** One part of an occurrence's work, as its handler sees it. */
-export interface Page<Data = unknown> {
-  /** Names it within its occurrence. */
-  readonly id: string;
-  /** What it was published with. */
-  readonly data: Data;
-}
 
 /** Names one page of one occurrence. */
 export interface PageKey extends RunKey {
@@ -82,7 +70,7 @@ export interface PageProgress {
 export type PageInput<Data = unknown> = { readonly id?: string | number; readonly data?: Data } | Data;
 
 /** What became of one: an id, and its data as JSON; or what is wrong with it. */
-export type PageReading = { readonly page: string; readonly data: string | null } | { readonly problem: string };
+type PageReading = { readonly page: string; readonly data: string | null } | { readonly problem: string };
 
 /** The longest data of one page, in characters of JSON. */
 const MOST_DATA = 1_048_576;
@@ -107,7 +95,7 @@ export function readPage(given: unknown, place: number): PageReading {
     : { page, data: json };
 }
 
-export function isPageId(page: unknown): page is string {
+function isPageId(page: unknown): page is string {
   return (
     typeof page === 'string' &&
     page !== '' &&
@@ -176,44 +164,59 @@ export interface PageQueue {
   close(): Promise<void>;
 }
 
-/** What a job's pages may say about themselves. Durations are milliseconds or strings such as `'30s'`. */
-export interface PageOptions {
-  /** How many pages of the job are worked at a time by each replica; 1 to 1000. @default 5 */
-  concurrency?: number;
-  /** Attempts before a page is dead and waits for a person, the first one included. @default the job's */
-  maxAttempts?: number;
-  /** What a failed page waits for before its next attempt. @default the job's */
-  backoff?: BackoffOptions;
-  /**
-   * How long a page may take: then its signal aborts with a `TimeoutError`, and the attempt has failed when its handler
-   * ends. @default none
-   */
-  timeout?: Duration;
-}
+/** One part of an occurrence that was fanned out. Partitioned like `job_runs`, and dropped with it. */
+@Entity({ name: 'job_pages' })
+export class JobPage {
+  @PrimaryColumn('text', { name: 'job_name' })
+  jobName!: string;
 
-/** How a job's pages are worked, every default filled in. */
-export interface PagePolicies {
-  readonly concurrency: number;
-  readonly maxAttempts: number;
-  readonly backoff: Backoff;
-  readonly timeoutMs: number | null;
-}
+  @PrimaryColumn('timestamptz', { name: 'fire_time' })
+  fireTime!: Date;
 
-const PAGE_OPTIONS = {
-  concurrency: { rule: integer({ atLeast: 1, atMost: 1_000 }) },
-  maxAttempts: JOB_OPTIONS.maxAttempts,
-  backoff: JOB_OPTIONS.backoff,
-  timeout: { rule: duration({ atLeast: 1 }) },
-} as const satisfies Record<keyof PageOptions, OptionTable[string]>;
+  @PrimaryColumn('text')
+  page!: string;
 
-const CONCURRENCY = 5;
+  /** What it was published with. */
+  @Column('jsonb', { nullable: true })
+  data!: unknown;
 
-/** @returns the policies, with all that is wrong with the options */
-export function readPageOptions(
-  given: unknown,
-  job: JobDefinition,
-): { readonly policies: PagePolicies; readonly problems: readonly string[] } {
-  const { values, problems } = readObject(given, PAGE_OPTIONS);
-  const { concurrency = CONCURRENCY, maxAttempts = job.maxAttempts, backoff = job.backoff, timeout = null } = values;
-  return { policies: Object.freeze({ concurrency, maxAttempts, backoff, timeoutMs: timeout }), problems };
+  @Column('text', { default: 'queued' })
+  status!: PageStatus;
+
+  /** 1, 2, …; the fencing token of whatever its handler writes. */
+  @Column('integer', { default: 0 })
+  attempt!: number;
+
+  /** Attempts that do not count: handed back by a stopping instance, or from before a replay. */
+  @Column('integer', { default: 0 })
+  releases!: number;
+
+  /** How often it was queued again: of the deliveries that a queue makes, only those that say so may begin it. */
+  @Column('integer', { default: 0 })
+  ticket!: number;
+
+  @Column('text', { name: 'claimed_by', nullable: true })
+  claimedBy!: string | null;
+
+  @Column('timestamptz', { name: 'started_at', nullable: true })
+  startedAt!: Date | null;
+
+  @Column('timestamptz', { name: 'finished_at', nullable: true })
+  finishedAt!: Date | null;
+
+  @Column('timestamptz', { name: 'next_attempt_at', nullable: true })
+  nextAttemptAt!: Date | null;
+
+  /** When its ticket was handed to the queue; null when it has to be. */
+  @Column('timestamptz', { name: 'enqueued_at', nullable: true })
+  enqueuedAt!: Date | null;
+
+  @Column('jsonb', { nullable: true })
+  error!: StoredError | null;
+
+  @Column('text', { nullable: true })
+  reason!: string | null;
+
+  @Column('timestamptz', { name: 'created_at', default: () => 'clock_timestamp()' })
+  createdAt!: Date;
 }

@@ -8,10 +8,9 @@ import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { problemsOfRetention } from '../options/retention.js';
 import { storedDefinition } from '../options/run-time-job.js';
 import { SCHEDULER_OPTIONS } from '../options/tokens.js';
-import { JobCursor } from './job-cursor.js';
+import { JobCursor, JobCursors } from './job-cursors.js';
 import { type Declarations, KnownJobs, type RegisteredJob } from './known-jobs.js';
 import type { StoredJob } from './stored-job.js';
-import { JobCursors } from './job-cursors.js';
 
 /**
  * What this instance makes of the jobs as the database has them: what it knows, what it schedules, and what it tells
@@ -145,7 +144,7 @@ function inWords(expression: string, timeZone: string, isExternal: boolean): str
 }
 
 /** What an instance makes of a job as the database has it. */
-export type Followed =
+type Followed =
   /** It is scheduled here, with the expression and zone that are stored, whatever the code says. */
   | { readonly kind: 'scheduled'; readonly job: RegisteredJob }
   /** Its occurrences are decided under another name. */
@@ -192,7 +191,7 @@ function followDeclared(stored: StoredJob, declared: RegisteredJob): Followed {
 }
 
 /** True when the job has the name and the schedule that this instance's code declares. */
-export function isAsDeclared(stored: StoredJob, { definition: { schedule } }: RegisteredJob): boolean {
+function isAsDeclared(stored: StoredJob, { definition: { schedule } }: RegisteredJob): boolean {
   const { cron, timeZone, calendar, yieldsTo } = stored;
   return (
     yieldsTo === null &&

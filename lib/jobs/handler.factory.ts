@@ -13,15 +13,13 @@ import { PipesContextCreator } from '@nestjs/core/pipes/pipes-context-creator.js
 import 'reflect-metadata';
 import { isObservable, lastValueFrom } from 'rxjs';
 import { GiveUp } from '../errors/run.errors.js';
-import type { Page } from '../fan-out/page.js';
 import { CRON_ARGUMENTS_METADATA } from '../options/tokens.js';
-import type { CronRun } from '../runs/cron-run.js';
 
 /** Where Nest keeps what `createParamDecorator` declares. */
 const NEST_ROUTE_ARGUMENTS = '__routeArguments__';
 
 /** What a handler gets: where in its parameters, and under which of Nest's keys. */
-export interface HandlerParameter {
+interface HandlerParameter {
   /**
    * Not one of Nest's own parameter types, so that pipes see a `custom` parameter, which `ValidationPipe` leaves alone.
    */
@@ -40,7 +38,7 @@ export const PAGE_PARAMETER: HandlerParameter = { key: '99:1', index: 1 };
  * decorator took its place. It is told for as long as it binds the method, and no longer: for thousands of jobs it
  * would be megabytes.
  */
-export function withArguments<Result>(
+function withArguments<Result>(
   instance: object,
   methodName: string,
   parameters: readonly HandlerParameter[],
@@ -130,8 +128,16 @@ class RethrowingFilters extends ExternalExceptionFilterContext {
   }
 }
 
+/** One part of an occurrence's work, as its handler sees it. */
+export interface Page<Data = unknown> {
+  /** Names it within its occurrence. */
+  readonly id: string;
+  /** What it was published with. */
+  readonly data: Data;
+}
+
 /** Runs a job's method for one attempt, of the run or of one of its pages. */
-export type Handler = (run: CronRun, page?: Page) => Promise<unknown>;
+export type Handler = (run: object, page?: Page) => Promise<unknown>;
 
 /** What a guard or interceptor reads from `ExecutionContext.getType()`. */
 export type CronContextType = 'cron';

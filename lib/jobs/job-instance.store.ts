@@ -99,7 +99,7 @@ export class JobInstanceStore {
 }
 
 /** What an instance says of itself beside its jobs; null: it does not know, or is of a release that does not say. */
-export interface InstanceFacts {
+interface InstanceFacts {
   readonly application: string | null;
   readonly tz: string | null;
   readonly icu: string | null;
@@ -160,7 +160,7 @@ export class InstanceFactsStore {
 }
 
 /** A number for all that an instance can run: the same for the same names, in any order, and hardly ever for others. */
-export function numberOfNames(jobNames: readonly string[], handlers: readonly string[]): number {
+function numberOfNames(jobNames: readonly string[], handlers: readonly string[]): number {
   const hashes = [
     ...jobNames.map((name) => textHash(`job ${name}`)),
     ...handlers.map((name) => textHash(`handler ${name}`)),
@@ -169,7 +169,7 @@ export function numberOfNames(jobNames: readonly string[], handlers: readonly st
 }
 
 /** By calendar year (UTC): a number for the offset with which it begins and all changes of the clock in it. */
-export type ZoneRules = Readonly<Record<string, number>>;
+type ZoneRules = Readonly<Record<string, number>>;
 
 /** The rules of zones, by their names. */
 export type RulesOfZones = Readonly<Record<string, ZoneRules>>;

@@ -1,5 +1,4 @@
-import { decidedSpans } from '../catch-up/decided-rows.js';
-import type { DecidedSpan } from '../catch-up/undecided.js';
+import { decidedSpans, type DecidedSpan } from './undecided.js';
 import { lostConnections } from '../database/data-sources.js';
 import { type Query, queryOn } from '../database/query.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
@@ -196,7 +195,7 @@ function isThere(row: Partial<StoredJobRow>): row is StoredJobRow {
 }
 
 /** What a start finds. */
-export interface SeenAtStart extends SeenSchedules {
+interface SeenAtStart extends SeenSchedules {
   /**
    * The database was away until just now, and there are instances that were not heard of since: they may be about to
    * come back. At any other time such an instance is gone.
@@ -209,13 +208,13 @@ export interface SeenAtStart extends SeenSchedules {
  * from another server, and from one that was restarted: a standby that was promoted lacks what it had not been sent,
  * and a server that crashed what was not on its disk (`synchronous_commit`).
  */
-export interface ServerSeen {
+interface ServerSeen {
   readonly server: string;
   readonly lost: number;
 }
 
 /** What the database has for an instance, and its clock when it said so. */
-export interface SeenSchedules {
+interface SeenSchedules {
   readonly seenOn: ServerSeen;
   readonly databaseNow: Date;
   readonly jobs: readonly StoredJob[];

@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { InvalidOptionsError } from '../errors/errors.js';
-import { PageExplorer } from '../fan-out/page.explorer.js';
+import { PageExplorer } from './page.explorer.js';
 import { JOB_OPTIONS } from '../options/defaults.js';
 import type { JobDefinition } from '../options/job-definition.js';
 import { text } from '../options/option-rules.js';
@@ -14,8 +14,8 @@ import {
   DecoratedMethods,
   inherits,
   problemsOfGenerator,
-} from './decorated-methods.js';
-import type { CronDeclaration } from './distributed-cron.decorator.js';
+  type CronDeclaration,
+} from './distributed-cron.decorator.js';
 import { HandlerFactory } from './handler.factory.js';
 import type { Declarations, RegisteredJob, RunTimeHandler } from './known-jobs.js';
 
@@ -177,7 +177,7 @@ function places(first: DecoratedMethod<unknown>, second: DecoratedMethod<unknown
 }
 
 /** A group has one limit: each claim would go by that of its own job, and the smaller one would be none. */
-export function problemsOfGroups(jobs: readonly JobDefinition[]): string[] {
+function problemsOfGroups(jobs: readonly JobDefinition[]): string[] {
   const first = new Map<string, JobDefinition>();
   return jobs.flatMap((job) => {
     const { concurrencyGroup: group, name, declaredBy } = job;

@@ -8,7 +8,7 @@ import { readChanges, resolveRunTimeJob, type RunTimeJob } from '../options/run-
 import { SCHEDULER_OPTIONS } from '../options/tokens.js';
 import { JobInstanceStore } from './job-instance.store.js';
 import { KnownJobs, type RegisteredJob } from './known-jobs.js';
-import { type Found, RunTimeJobStore } from './run-time-job.store.js';
+import { type Found, RunTimeJobStore } from './schedule-changes.store.js';
 
 /** How long a change is waited for here, in milliseconds; when the database is slow, it is followed later. */
 const FOLLOW_WITHIN_MS = 2_000;
@@ -152,7 +152,7 @@ export class JobRegistry {
 }
 
 /** A change of a job that this instance is expected to follow. */
-export interface FollowedHere {
+interface FollowedHere {
   /** Resolves when it has, and at the latest after so many milliseconds. */
   within(millis: number): Promise<void>;
   /** Listens no more. */
@@ -160,7 +160,7 @@ export interface FollowedHere {
 }
 
 /** Listens from now on. */
-export function followedHere(events: SchedulerEvents, jobName: string): FollowedHere {
+function followedHere(events: SchedulerEvents, jobName: string): FollowedHere {
   const seen = new ReplaySubject<unknown>(1);
   const listening = events
     .of('job.scheduled', 'job.unscheduled', 'job.unreadable')

@@ -1,6 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import type { JobDefinition } from '../options/job-definition.js';
-import type { PageHandler } from '../fan-out/page-handler.js';
+import type { Backoff, JobDefinition } from '../options/job-definition.js';
 import type { Handler } from './handler.factory.js';
 
 /** A job this instance can run. */
@@ -107,4 +106,20 @@ export class KnownJobs {
     this.dropped.set(name, job);
     if (this.dropped.size > MOST_DROPPED) this.dropped.delete(this.dropped.keys().next().value!);
   }
+}
+
+/** How a job's pages are worked, every default filled in. */
+export interface PagePolicies {
+  readonly concurrency: number;
+  readonly maxAttempts: number;
+  readonly backoff: Backoff;
+  readonly timeoutMs: number | null;
+}
+
+/** The handler of a job's pages, on this instance. */
+export interface PageHandler {
+  readonly handler: Handler;
+  readonly policies: PagePolicies;
+  /** Where it is declared, for people. */
+  readonly declaredBy: string;
 }

@@ -1,23 +1,65 @@
-import { Injectable } from '@nestjs/common';
+import { Injectable, Inject } from '@nestjs/common';
 import { OperationRefusedError } from '../errors/errors.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
-import { Cancellations } from '../runs/cancellations.js';
-import { DatabaseTime } from '../database/clock.js';
+import { DatabaseTime, monotonicNow } from '../database/clock.js';
 import type { SchedulerEvent } from '../observe/scheduler-event.js';
 import type { WakeUp } from '../database/tables.js';
 import { Duty } from '../observe/duty.js';
-import { monotonicNow } from '../database/clock.js';
-import { JobScheduleStore } from './job-schedule.store.js';
+import { JobScheduleStore, type SeenChanges } from './job-schedule.store.js';
 import type { StoredJob } from './stored-job.js';
-import { TakeOverStore } from './take-over.store.js';
-import { BackfillService } from '../catch-up/backfill.service.js';
-import { ClaimOrder } from '../runs/claim-order.js';
+import { TakeOverStore } from './schedule-changes.store.js';
 import { FollowedSchedules } from './followed-schedules.js';
-import { OtherInstances } from './other-instances.service.js';
-import { InstanceRegistration } from './instance-registration.service.js';
-import { PollPace } from './poll-pace.js';
-import { Rewinding } from './rewinding.service.js';
-import { UnregisteredJobs } from './unregistered-jobs.service.js';
+import { OtherInstances, InstanceRegistration, UnregisteredJobs } from './live-instances.service.js';
+import { Rewinding } from './watermark.service.js';
+import { SCHEDULER_OPTIONS } from '../options/tokens.js';
+import { WakeUps } from '../observe/wake-ups.js';
+import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
+
+/** An instance with nothing in hand looks in at each of so many polls. */
+const QUIET_POLLS = 3;
+
+/** Where nothing is open and nothing falls due, runs are looked for at each of so many polls. */
+const IDLE_POLLS = 6;
+
+/**
+ * How often an instance asks the database what has changed. While it is sure to be woken up it may take its time;
+ * behind a pooler, or while its connection is being made again, it keeps to `pollInterval`.
+ */
+@Injectable()
+export class PollPace {
+  constructor(
+    @Inject(SCHEDULER_OPTIONS) private readonly options: Pick<ResolvedSchedulerOptions, 'pollIntervalMs'>,
+    private readonly wakeUps: WakeUps,
+  ) {}
+
+  /** Milliseconds between two looks, as long as anything is open. */
+  get usualMs(): number {
+    return this.options.pollIntervalMs;
+  }
+
+  /** Milliseconds to the next look for what has changed. @param isBusy a handler is under way that may have to be told */
+  changesMs(isBusy: boolean): number {
+    return this.wakeUps.areHeard && !isBusy ? QUIET_POLLS * this.usualMs : this.usualMs;
+  }
+
+  /** Milliseconds to the next look for runs, when none is open. */
+  get idleMs(): number {
+    return this.wakeUps.areHeard ? IDLE_POLLS * this.usualMs : this.usualMs;
+  }
+
+  /** The longest of all, in milliseconds. */
+  get longestMs(): number {
+    return IDLE_POLLS * this.usualMs;
+  }
+}
+
+/** What is asked for in the same statement as the schedules, and who is told what it found: runs and backfills. */
+interface LookedAtBesides {
+  readonly flags: () => readonly string[];
+  /** A handler is under way here, which may have to be told something soon. */
+  readonly isBusy: () => boolean;
+  readonly tell: (seen: SeenChanges) => void;
+}
 
 /**
  * Keeps this instance's jobs as the database has them: one schedule for all replicas, whatever each one's code says. It
@@ -30,6 +72,7 @@ export class ScheduleFollower extends Duty {
   private seen = 0;
   /** Jobs of which the database said that they are others by now. */
   private readonly doubtful = new Set<string>();
+  private besides: LookedAtBesides = { flags: () => [], isBusy: () => false, tell: () => {} };
   /** The instances that were there, and what was contested, when it was last tried to take over. */
   private tried = '';
 
@@ -41,15 +84,17 @@ export class ScheduleFollower extends Duty {
     private readonly takeOvers: TakeOverStore,
     private readonly unregistered: UnregisteredJobs,
     private readonly others: OtherInstances,
-    private readonly backfills: BackfillService,
-    private readonly cancellations: Cancellations,
-    private readonly order: ClaimOrder,
     private readonly pace: PollPace,
     private readonly time: DatabaseTime,
     events: SchedulerEvents,
   ) {
     super(events, { name: 'schedules', maxSleepMs: pace.longestMs });
     events.of('job.outdated').subscribe(({ jobName }) => this.lookAt(jobName));
+  }
+
+  /** One for all that go by it. */
+  looksBesidesFor(besides: LookedAtBesides): void {
+    this.besides = besides;
   }
 
   protected pass(): Promise<number> {
@@ -97,11 +142,10 @@ export class ScheduleFollower extends Duty {
   async follow(): Promise<number> {
     const sentAt = monotonicNow();
     const doubtful = [...this.doubtful];
-    const { databaseNow, present, company, peers, backfilling, jobs, isOther, seenOn, ...asked } =
-      await this.schedules.lookIn(this.presence.facts, this.seen, doubtful, this.cancellations.flags);
+    const seen = await this.schedules.lookIn(this.presence.facts, this.seen, doubtful, this.besides.flags());
+    const { databaseNow, present, company, jobs, isOther, seenOn } = seen;
     this.time.observe(databaseNow, sentAt);
-    this.cancellations.apply(asked);
-    if (backfilling) this.backfills.wake();
+    this.besides.tell(seen);
     if (!present) await this.presence.announceAgain();
     // Revisions that were handed out before may be handed out again.
     if (isOther) this.seen = 0;
@@ -113,12 +157,11 @@ export class ScheduleFollower extends Duty {
       this.schedules.trust(seenOn);
     }
     for (const name of doubtful) this.doubtful.delete(name);
-    this.order.hear(peers);
     const instances = company.join(' ');
     await this.takeOverFrom(instances);
     await this.unregistered.look(instances);
     if (this.presence.takesPart) await this.others.lookWhenChanged(instances);
-    return this.pace.changesMs;
+    return this.pace.changesMs(this.besides.isBusy());
   }
 
   /** All that has changed since the last look. */

@@ -1,9 +1,7 @@
-import { type Standing, standingOf } from '../catch-up/backfill.js';
 import type { Query } from '../database/query.js';
 import type { Tables } from '../database/tables.js';
 import { nearestTo, NotFoundError, unknownJob } from '../errors/errors.js';
 import type { JobDefinition } from '../options/job-definition.js';
-import type { RunStatus } from '../options/run.js';
 
 /** A job as `job_schedule` has it: what every replica follows, whatever its own code declares. */
 export interface StoredJob {
@@ -40,7 +38,7 @@ export interface RunTimeParts {
 /**
  * An operator's hold on a job. `since` is null where nobody noted it, `until` where it lasts until somebody ends it.
  */
-export interface StoredHold {
+interface StoredHold {
   readonly hold: 'paused' | 'disabled';
   readonly since: Date | null;
   readonly until: Date | null;
@@ -178,35 +176,4 @@ export async function noSuchJob(query: Query, jobSchedule: string, name: string)
       known.map((job) => job.name),
     ),
   );
-}
-
-/** Of one occurrence that has rows under several names, the last of these. */
-const COUNTS: readonly Standing[] = ['never ran', 'ran', 'under way'];
-
-/**
- * Where occurrences stand that have a row under a name that the job had before, by fire time in milliseconds. Those
- * names all yield to the one that holds now.
- */
-export async function standingsElsewhere(
-  query: Query,
-  { jobRuns, jobSchedule }: Tables,
-  jobName: string,
-  from: Date,
-  to: Date,
-): Promise<Map<number, Standing>> {
-  const rows = await query<{ fire_time: Date; status: RunStatus; attempt: number }>(
-    `select run.fire_time, run.status, run.attempt
-     from   ${jobSchedule} former
-     join   ${jobRuns} run on run.job_name = former.name
-     where  former.yields_to = $1
-     and    run.fire_time between $2 and $3`,
-    [jobName, from.toISOString(), to.toISOString()],
-  );
-  const standings = new Map<number, Standing>();
-  for (const row of rows) {
-    const at = row.fire_time.getTime();
-    const [known, standing] = [standings.get(at) ?? 'never ran', standingOf(row)];
-    standings.set(at, COUNTS.indexOf(standing) > COUNTS.indexOf(known) ? standing : known);
-  }
-  return standings;
 }

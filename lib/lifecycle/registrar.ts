@@ -1,4 +1,8 @@
 import { Injectable } from '@nestjs/common';
+import { BackfillService } from '../catch-up/backfill-feed.service.js';
+import { Cancellations } from '../runs/cancellations.js';
+import { ClaimOrder } from '../runs/claim-order.js';
+import { InFlightRuns } from '../runs/in-flight-runs.js';
 import { JobExplorer } from '../jobs/job.explorer.js';
 import { KnownJobs } from '../jobs/known-jobs.js';
 import type { JobDefinition } from '../options/job-definition.js';
@@ -50,5 +54,27 @@ export class Registrar {
 
   private get now(): Date {
     return new Date(this.time.now());
+  }
+}
+
+/** Has the follower of schedules ask for what runs and backfills go by, and tell them what it found. */
+@Injectable()
+export class LooksBesides {
+  constructor(
+    follower: ScheduleFollower,
+    cancellations: Cancellations,
+    runs: InFlightRuns,
+    order: ClaimOrder,
+    backfills: BackfillService,
+  ) {
+    follower.looksBesidesFor({
+      flags: () => cancellations.flags,
+      isBusy: () => runs.size > 0,
+      tell: (seen) => {
+        cancellations.apply(seen);
+        order.hear(seen.peers);
+        if (seen.backfilling) backfills.wake();
+      },
+    });
   }
 }

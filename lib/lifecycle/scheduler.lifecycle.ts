@@ -15,14 +15,13 @@ import { SchedulerLogger } from '../observe/scheduler-logger.js';
 import { DatabaseWatch } from '../maintenance/database-watch.service.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { Registration } from '../database/registration.js';
-import { InstanceRegistration } from '../jobs/instance-registration.service.js';
+import { InstanceRegistration } from '../jobs/live-instances.service.js';
 import { abandonConnections } from '../database/data-sources.js';
 import { inWords, withPatience, type Patience } from '../database/retry.js';
 import { SchedulerDatabase } from '../database/scheduler-database.js';
 import { SchemaStore } from '../database/schema.store.js';
-import { Drain } from './drain.js';
+import { Drain, KeepAlive } from './drain.js';
 import { Duties } from './duties.js';
-import { KeepAlive } from './drain.js';
 import { Registrar } from './registrar.js';
 import { within } from '../database/collections.js';
 

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { monotonicNow } from '../database/clock.js';
 import { AfterRegistration } from '../database/registration.js';
 import { DeliveryRefusedError } from '../errors/errors.js';
-import { mostLateMs } from '../jobs/missed.js';
+import { mostLateMs } from '../jobs/job-cursors.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
 import { delivered, type Delivered, type DeliveredTime, hasEnded, lateness, occurrenceOf } from './delivery-rules.js';
 import { type DeliverableJob, DeliveryStore } from './delivery.store.js';

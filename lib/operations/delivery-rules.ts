@@ -1,6 +1,6 @@
 import type { DeliveryProblem } from '../errors/errors.js';
 import type { Schedule } from '../cron/schedule.js';
-import { isMissed, type LatenessRules } from '../jobs/missed.js';
+import { isMissed, type LatenessRules } from '../jobs/job-cursors.js';
 import { formatDuration } from '../options/duration.js';
 import type { JobPolicies } from '../options/job-definition.js';
 import type { RunKey, RunStatus, SkipReason } from '../options/run.js';

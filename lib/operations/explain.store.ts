@@ -1,8 +1,8 @@
-import { standingOf } from '../catch-up/backfill.js';
+import { standingOf } from '../catch-up/backfill-plan.js';
 import { type Query, queryOn } from '../database/query.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
 import type { Tables } from '../database/tables.js';
-import { pageProgress } from '../fan-out/page.store.js';
+import { pageProgress } from '../fan-out/page.repository.js';
 import type { CallInDoubt, ExplainedJob, ExplainedRow, ExplainedStart, ExplanationFacts } from './explanation-facts.js';
 import { inDoubt } from './in-doubt.service.js';
 import type { RunKey } from '../options/run.js';

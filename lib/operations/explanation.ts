@@ -1,4 +1,4 @@
-import { DECIDED_AS } from '../catch-up/backfill.js';
+import { DECIDED_AS } from '../catch-up/backfill-plan.js';
 import type { PageProgress } from '../fan-out/page.js';
 import type {
   CallInDoubt,

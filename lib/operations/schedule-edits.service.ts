@@ -6,7 +6,7 @@ import { AfterRegistration } from '../database/registration.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
 import { STALE, unlessBusy, untilItHolds } from '../database/retry.js';
 import { busy, InvalidOptionsError, OperationRefusedError, refusedByState, renamedJob } from '../errors/errors.js';
-import { planReplacements, rowsOf } from '../jobs/replaced-schedules.js';
+import { planReplacements, rowsOf } from '../jobs/undecided.js';
 import { ScheduleFollower } from '../jobs/schedule-follower.service.js';
 import {
   type JobAsRead,

@@ -11,7 +11,7 @@ import {
 } from './option-rules.js';
 
 /** `critical`: work is not done until somebody acts. `warning`: it goes on, and somebody should look. */
-export type AlertSeverity = 'warning' | 'critical';
+type AlertSeverity = 'warning' | 'critical';
 
 /** What an alert can be about, and how bad that is. */
 export const ALERT_SEVERITIES = {

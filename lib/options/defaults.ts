@@ -56,7 +56,7 @@ export const backoff: Rule<Backoff> = (given) => {
 const WITH_OFFSET = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,3})?)?(Z|[+-]\d{2}:\d{2})$/;
 
 /** A Date, or ISO 8601 with an offset: without one it would be another instant on another machine. */
-export const instantOption: Rule<Date> = (given) => {
+const instantOption: Rule<Date> = (given) => {
   const date =
     given instanceof Date ? given : typeof given === 'string' && WITH_OFFSET.test(given) ? new Date(given) : null;
   if (date && Math.abs(date.getTime()) < 8e15) return { value: date };

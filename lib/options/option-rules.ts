@@ -18,7 +18,7 @@ export type Values<Table extends OptionTable> = {
 };
 
 /** The values of those options that have a default. */
-export type Defaults<Table extends OptionTable> = Pick<
+type Defaults<Table extends OptionTable> = Pick<
   Values<Table>,
   { [Name in keyof Table]: Table[Name] extends { readonly byDefault: unknown } ? Name : never }[keyof Table]
 >;

@@ -8,7 +8,7 @@ import { JOB_OPTIONS, type JobValues, LEAST_LATE_MS, type ResolvedJobDefaults } 
 import { SharedValues } from '../cron/cron-expression.js';
 
 /** The compiled schedule, or everything that is wrong with its expression, its zone and its calendar. */
-export function readSchedule(
+function readSchedule(
   expression: unknown,
   timeZone: string,
   jobName: string,
@@ -134,17 +134,13 @@ export function problemsBetween(given: object, own: Partial<JobValues>, policies
 }
 
 /** Of a job alone: as a default for all, it is for those that have a flag. */
-export function problemsOfFlagOff(
-  given: DistributedCronOptions,
-  own: Partial<JobValues>,
-  { flag }: JobPolicies,
-): string[] {
+function problemsOfFlagOff(given: DistributedCronOptions, own: Partial<JobValues>, { flag }: JobPolicies): string[] {
   if (own.flagOff !== 'cancel' || flag !== null || given.flag !== undefined) return [];
   return ['flagOff is for a job with a flag, and this one has none.'];
 }
 
 /** Of a job alone, for the same reason. */
-export function problemsOfFallback(own: Partial<JobValues>, defaults: ResolvedJobDefaults): string[] {
+function problemsOfFallback(own: Partial<JobValues>, defaults: ResolvedJobDefaults): string[] {
   if (own.fallback === undefined || (own.trigger ?? defaults.trigger) === 'external') return [];
   return ["fallback is for trigger: 'external'; this job is fired by its schedule."];
 }
@@ -159,7 +155,7 @@ const IMPLICIT = new SharedValues<readonly ImplicitOption[]>();
 const NO_NAMES: readonly string[] = Object.freeze([]);
 
 /** What a decorator, or a job made at run time, declares. */
-export interface JobDeclaration {
+interface JobDeclaration {
   readonly expression: string;
   readonly options?: DistributedCronOptions;
   /** The name of a job that does not name itself: `InvoiceService.export`. */

@@ -1,14 +1,13 @@
 import type { DataSource } from 'typeorm';
 import { expected, defaultsOf, readOptions } from './option-rules.js';
-import type { DistributedSchedulerOptions, PostgresConnection } from './scheduler-options.js';
+import type { DistributedSchedulerOptions, PostgresConnection, FeatureFlags } from './scheduler-options.js';
 import { InvalidOptionsError } from '../errors/errors.js';
 import { resolveAlerts, type ResolvedAlertOptions } from './alert-options.js';
 import { JOB_DEFAULT_OPTIONS, MODULE_OPTIONS, type ResolvedJobDefaults } from './defaults.js';
-import type { FeatureFlags } from './scheduler-options.js';
 import { problemsBetween, resolvePolicies, problemsOfExclude, problemsOfZone } from './resolve-job.js';
 
 /** Where the database is. */
-export type ConnectionSource =
+type ConnectionSource =
   | {
       readonly kind: 'options';
       readonly options: PostgresConnection;
@@ -19,7 +18,7 @@ export type ConnectionSource =
   | { readonly kind: 'embedded' };
 
 /** What is around the options. */
-export interface Environment {
+interface Environment {
   readonly env: NodeJS.ProcessEnv;
   readonly embeddedInstalled: boolean;
   /** Of the application. */
@@ -30,7 +29,7 @@ export interface Environment {
 const PG_VARIABLES = ['PGHOST', 'PGHOSTADDR', 'PGPORT', 'PGDATABASE', 'PGUSER'];
 
 /** The database that the options or else the environment name, or the problem with it. No problem contains a url. */
-export function resolveConnection(
+function resolveConnection(
   options: DistributedSchedulerOptions,
   environment: Environment,
 ): ConnectionSource | { readonly problem: string } {

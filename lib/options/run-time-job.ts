@@ -18,7 +18,7 @@ export interface RunTimeJob extends Omit<DistributedCronOptions, 'name' | 'previ
 }
 
 /** What a job made at run time is read with. */
-export interface RunTimeContext {
+interface RunTimeContext {
   /** For people: `JobRegistry.add`. */
   readonly calledAs: string;
   /** The handlers that live instances have. */

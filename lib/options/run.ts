@@ -82,7 +82,7 @@ export interface AskedToStopRow {
 }
 
 /** Somebody asked to cancel a run of an instance. */
-export interface CancelRequest extends RunKey {
+interface CancelRequest extends RunKey {
   readonly attempt: number;
   readonly reason: string;
 }

@@ -1,9 +1,8 @@
 import { Injectable } from '@nestjs/common';
-import type { JobCursor } from '../jobs/job-cursor.js';
-import { JobCursors } from '../jobs/job-cursors.js';
+import { type JobCursor, JobCursors } from '../jobs/job-cursors.js';
 import type { JobDefinition } from '../options/job-definition.js';
 import { ClaimOrder } from './claim-order.js';
-import type { Candidate } from './claim.service.js';
+import type { Candidate } from '../jobs/job-cursors.js';
 import type { ClaimVerdict } from './claim.js';
 import { RunStarter } from './executor.service.js';
 import { placesOf } from './waiting-runs.service.js';

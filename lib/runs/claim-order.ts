@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { INSTANCE_ID } from '../options/tokens.js';
 import type { JobDefinition } from '../options/job-definition.js';
 import { mixed, textHash } from '../jobs/job-instance.store.js';
-import type { Candidate } from './claim.service.js';
+import type { Candidate } from '../jobs/job-cursors.js';
 
 /** What is remembered of a job, as long as the instances are the same. */
 interface Place {

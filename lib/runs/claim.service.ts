@@ -7,6 +7,7 @@ import { DatabaseTime } from '../database/clock.js';
 import { monotonicNow } from '../database/clock.js';
 import { LONGEST_TIMER_MS } from '../options/duration.js';
 import { Duty } from '../observe/duty.js';
+import type { Candidate } from '../jobs/job-cursors.js';
 import { InFlightRuns } from './in-flight-runs.js';
 import { JobRunRepository, type PossibleClaim } from './job-run.repository.js';
 import {
@@ -83,15 +84,6 @@ export class UnconfirmedClaims extends Duty {
 
 function idOf(claim: Omit<PossibleClaim, 'leaseMs'>): string {
   return `${runId(claim)}#${claim.attempt} by ${claim.claim}`;
-}
-
-/** An occurrence that is due, or will be at `startsAt`. Milliseconds. */
-export interface Candidate {
-  readonly job: JobDefinition;
-  readonly fireTime: number;
-  readonly startsAt: number;
-  /** Asked for by name, also before the watermark. @default false */
-  readonly byHand?: boolean;
 }
 
 /** What became of a batch. */

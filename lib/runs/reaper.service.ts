@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { monotonicNow } from '../database/clock.js';
 import type { WakeUp } from '../database/tables.js';
 import { KnownJobs } from '../jobs/known-jobs.js';
-import { PollPace } from '../jobs/poll-pace.js';
+import { PollPace } from '../jobs/schedule-follower.service.js';
 import { Duty } from '../observe/duty.js';
 import { isRunEnd, type SchedulerEvent } from '../observe/scheduler-event.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';

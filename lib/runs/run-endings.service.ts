@@ -6,7 +6,7 @@ import { describeError, type StoredError } from '../errors/stored-error.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
 import { isRefusedData } from '../database/sql-state.js';
 import { retry } from '../database/retry.js';
-import { FanOutStore } from '../fan-out/page.store.js';
+import { FanOutStore } from '../fan-out/page.repository.js';
 import { JobRunRepository, type Ending, type WrittenEnd } from './job-run.repository.js';
 import { EndWriter } from './end-writer.js';
 import type { InFlightRun } from './in-flight-runs.js';

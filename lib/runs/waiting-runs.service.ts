@@ -1,11 +1,10 @@
 import { Injectable } from '@nestjs/common';
-import { backlogRoom } from '../catch-up/backlog-room.js';
 import { monotonicNow } from '../database/clock.js';
 import { JobCursors } from '../jobs/job-cursors.js';
 import { KnownJobs } from '../jobs/known-jobs.js';
 import type { JobDefinition } from '../options/job-definition.js';
 import type { RunKey, RunTrigger } from '../options/run.js';
-import type { Candidate } from './claim.service.js';
+import type { Candidate } from '../jobs/job-cursors.js';
 import { RunStarter } from './executor.service.js';
 import { type ReaperOutlook, ReapingRepository, type StartableRun } from './reaping.repository.js';
 
@@ -155,4 +154,20 @@ export class WaitingRuns {
 
 function instant(millis: number): Date | null {
   return millis === Infinity ? null : new Date(millis);
+}
+
+/**
+ * How near a live occurrence is too near for an instance with one slot, in milliseconds: the reaper looks no oftener.
+ */
+const TOO_NEAR_MS = 500;
+
+/**
+ * How many runs an instance may start of a backlog (catch-up, backfill), beside what it has in hand. A quarter of its
+ * slots, and at least one, is kept for live occurrences; the only slot of an instance is given when none is due.
+ * @param untilLiveMs milliseconds until the next live occurrence of any job may start; not above 0 when one is due
+ */
+export function backlogRoom(slots: number, taken: number, untilLiveMs: number): number {
+  if (slots === 1) return taken === 0 && untilLiveMs > TOO_NEAR_MS ? 1 : 0;
+  const kept = Math.max(1, Math.floor(slots / 4));
+  return Math.max(0, slots - kept - taken);
 }

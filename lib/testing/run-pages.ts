@@ -2,7 +2,7 @@ import type { INestApplicationContext } from '@nestjs/common';
 import type { PageProgress } from '../fan-out/page.js';
 import type { RunKey } from '../options/run.js';
 import { PageExecutor } from '../fan-out/page-executor.service.js';
-import { PageStore } from '../fan-out/page.store.js';
+import { PageStore } from '../fan-out/page.repository.js';
 
 /**
  * Works the pages of an occurrence that can begin now, here and one after the other, as deliveries of the queue would.

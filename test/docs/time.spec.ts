@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { Temporal } from 'temporal-polyfill';
 import { planCatchUp, type CatchUpPlan, type HeldSpan } from '../../lib/catch-up/catch-up.js';
-import { jitterDelay } from '../../lib/jobs/job-cursor.js';
+import { jitterDelay } from '../../lib/jobs/job-cursors.js';
 import { compileSchedule, nextFireTimes } from '../../lib/cron/schedule.js';
 import { timeZoneOf } from '../../lib/cron/time-zone.js';
 import { clockChangeLine } from '../../lib/observe/job-wording.js';

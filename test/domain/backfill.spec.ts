@@ -6,9 +6,9 @@ import {
   standingAmongNames,
   standingOf,
   type OccurrenceRow,
-} from '../../lib/catch-up/backfill.js';
-import { backfillRange } from '../../lib/catch-up/backfills.service.js';
-import { backlogRoom } from '../../lib/catch-up/backlog-room.js';
+} from '../../lib/catch-up/backfill-plan.js';
+import { backfillRange } from '../../lib/catch-up/backfill-plan.js';
+import { backlogRoom } from '../../lib/runs/waiting-runs.service.js';
 import type { RunStatus } from '../../lib/options/run.js';
 import { compileSchedule } from '../../lib/cron/schedule.js';
 

@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { backlogRoom } from '../../lib/catch-up/backlog-room.js';
+import { backlogRoom } from '../../lib/runs/waiting-runs.service.js';
 
 it.each<[string, Parameters<typeof backlogRoom>, number]>([
   ['of twenty slots a quarter is kept for what comes due', [20, 0, 60_000], 15],

@@ -1,16 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import {
-  planCatchUp,
-  planSuperseded,
-  type CatchUpPlan,
-  type HeldSpan,
-  type MissedGap,
-} from '../../lib/catch-up/catch-up.js';
+import { planCatchUp, type CatchUpPlan, type HeldSpan } from '../../lib/catch-up/catch-up.js';
+import { type MissedGap, planSuperseded } from '../../lib/jobs/undecided.js';
 import type { JobDefinition } from '../../lib/options/job-definition.js';
 import { compileSchedule, type Schedule } from '../../lib/cron/schedule.js';
-import { missedUntil } from '../../lib/jobs/missed.js';
-import type { DecidedSpan } from '../../lib/catch-up/undecided.js';
+import { missedUntil } from '../../lib/jobs/job-cursors.js';
+import type { DecidedSpan } from '../../lib/jobs/undecided.js';
 import { aJob } from '../support/job.js';
 import { anExpression } from './cron-arbitrary.js';
 

@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { planCatchUp, planSuperseded, type CatchUpPlan, type HeldSpan } from '../../lib/catch-up/catch-up.js';
+import { planCatchUp, type CatchUpPlan, type HeldSpan } from '../../lib/catch-up/catch-up.js';
+import { planSuperseded } from '../../lib/jobs/undecided.js';
 import type { JobDefinition } from '../../lib/options/job-definition.js';
-import type { DecidedSpan } from '../../lib/catch-up/undecided.js';
+import type { DecidedSpan } from '../../lib/jobs/undecided.js';
 import { aJob } from '../support/job.js';
 
 const at = (time: string) => Date.parse(`2026-03-10T${time}Z`);

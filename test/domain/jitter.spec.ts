@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { idempotencyKey } from '../../lib/runs/idempotency-key.js';
-import { jitterDelay } from '../../lib/jobs/job-cursor.js';
+import { jitterDelay } from '../../lib/jobs/job-cursors.js';
 import { monthsAround } from '../../lib/options/retention.js';
 
 describe('jitter', () => {

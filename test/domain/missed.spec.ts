@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { compileSchedule } from '../../lib/cron/schedule.js';
-import { isMissed, missedUntil } from '../../lib/jobs/missed.js';
+import { isMissed, missedUntil } from '../../lib/jobs/job-cursors.js';
 import { resolveJob } from '../../lib/options/resolve-job.js';
 import type { DistributedCronOptions } from '../../lib/options/job-definition.js';
 import { aJob } from '../support/job.js';

@@ -3,10 +3,8 @@ import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../../lib/options/resolve-options.js';
 import { DatabaseTime } from '../../lib/database/clock.js';
 import { monotonicNow } from '../../lib/database/clock.js';
-import { CatchUpService } from '../../lib/catch-up/catch-up.service.js';
-import type { JobCursor } from '../../lib/jobs/job-cursor.js';
-import type { JobCursors } from '../../lib/jobs/job-cursors.js';
-import type { CatchUpStore } from '../../lib/catch-up/catch-up.store.js';
+import { CatchUpService, type CatchUpStore } from '../../lib/catch-up/catch-up.service.js';
+import type { JobCursor, JobCursors } from '../../lib/jobs/job-cursors.js';
 import { aJob } from '../support/job.js';
 
 it('a stop waits for the one job that is being decided, not for all that were missed', async () => {

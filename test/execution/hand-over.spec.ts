@@ -48,7 +48,8 @@ async function execute(
   };
   const job = {
     definition: aJob('job', '* * * * *'),
-    handler: (run: CronRun) => handler({ run, here: runs.list()[0]!, runs, told, forgotten }).catch(keep),
+    handler: (run: object) =>
+      handler({ run: run as CronRun, here: runs.list()[0]!, runs, told, forgotten }).catch(keep),
   };
   const steps = new RunStepsService(new RunContext(), runs, store as never, endings, {} as never);
   const executor = anExecutor(job, runs, endings, events, steps);

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { afterAll, afterEach, beforeAll, expect, it } from '@jest/globals';
 import { DistributedCron } from '../../lib/index.js';
-import { jitterDelay } from '../../lib/jobs/job-cursor.js';
+import { jitterDelay } from '../../lib/jobs/job-cursors.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { closeApps, nextRun, startApp } from './support/apps.js';
 

@@ -2,13 +2,11 @@ import { beforeEach, describe, expect, it } from '@jest/globals';
 import { KnownJobs } from '../../lib/jobs/known-jobs.js';
 import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
 import { WakeUps } from '../../lib/observe/wake-ups.js';
-import type { InFlightRuns } from '../../lib/runs/in-flight-runs.js';
 import { WaitingRuns } from '../../lib/runs/waiting-runs.service.js';
 import { ReaperService } from '../../lib/runs/reaper.service.js';
 import { DatabaseTime } from '../../lib/database/clock.js';
-import { JobCursor } from '../../lib/jobs/job-cursor.js';
-import { PollPace } from '../../lib/jobs/poll-pace.js';
-import { JobCursors } from '../../lib/jobs/job-cursors.js';
+import { JobCursor, JobCursors } from '../../lib/jobs/job-cursors.js';
+import { PollPace } from '../../lib/jobs/schedule-follower.service.js';
 import type { ReaperOutlook } from '../../lib/runs/reaping.repository.js';
 import { aJob } from '../support/job.js';
 
@@ -39,7 +37,7 @@ async function sleep(
   known.declare({ jobs: [{ definition: job, handler: async () => undefined }], handlers: new Map() });
   const cursors = new JobCursors();
   cursors.set(new JobCursor(job, NOW));
-  const pace = new PollPace({ pollIntervalMs: 5_000 }, wakeUps, { size: 0 } as InFlightRuns);
+  const pace = new PollPace({ pollIntervalMs: 5_000 }, wakeUps);
   const time = new DatabaseTime();
   const store = {
     outlook: async () => ({ ...NOTHING, ...outlook }),

@@ -1,8 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { PageAttemptStore } from '../../lib/fan-out/page-attempt.store.js';
+import { PageAttemptStore, FanOutStore, PageStore } from '../../lib/fan-out/page.repository.js';
 import { PageKeeper, PageKeepingStore } from '../../lib/fan-out/page-keeper.service.js';
 import { PageHandOver } from '../../lib/fan-out/page-queues.js';
-import { FanOutStore, PageStore } from '../../lib/fan-out/page.store.js';
 import type { PageTicket } from '../../lib/fan-out/page.js';
 import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
 import type { OwnedRun } from '../../lib/options/run.js';

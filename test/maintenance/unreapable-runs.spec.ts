@@ -1,11 +1,10 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { DatabaseTime } from '../../lib/database/clock.js';
 import { KnownJobs } from '../../lib/jobs/known-jobs.js';
-import { PollPace } from '../../lib/jobs/poll-pace.js';
+import { PollPace } from '../../lib/jobs/schedule-follower.service.js';
 import { JobCursors } from '../../lib/jobs/job-cursors.js';
 import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
 import { WakeUps } from '../../lib/observe/wake-ups.js';
-import type { InFlightRuns } from '../../lib/runs/in-flight-runs.js';
 import { WaitingRuns } from '../../lib/runs/waiting-runs.service.js';
 import { ReaperService } from '../../lib/runs/reaper.service.js';
 import { aJob } from '../support/job.js';
@@ -41,7 +40,7 @@ beforeEach(async () => {
   });
   const wakeUps = new WakeUps();
   wakeUps.areHeard = true;
-  const pace = new PollPace({ pollIntervalMs: 5_000 }, wakeUps, { size: 0 } as InFlightRuns);
+  const pace = new PollPace({ pollIntervalMs: 5_000 }, wakeUps);
   const starter = { places: 0, room: 0, lingers: () => false, time: new DatabaseTime() } as never;
   const waiting = new WaitingRuns(known, stores.reaper, starter, new JobCursors());
   reaper = new ReaperService(known, stores.reaper, waiting, pace, events);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { Candidate } from '../../lib/runs/claim.service.js';
+import type { Candidate } from '../../lib/jobs/job-cursors.js';
 import { Agenda } from '../../lib/runs/agenda.js';
 import { aJob } from '../support/job.js';
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { calendarText } from '../../lib/cron/calendar.js';
 import { compileSchedule } from '../../lib/cron/schedule.js';
-import { JobCursor } from '../../lib/jobs/job-cursor.js';
+import { JobCursor } from '../../lib/jobs/job-cursors.js';
 import { aJob } from '../support/job.js';
 
 const at = (time: string) => Date.parse(`2026-03-10T${time}Z`);

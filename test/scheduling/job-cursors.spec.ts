@@ -1,7 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { JobCursor } from '../../lib/jobs/job-cursor.js';
-import { JobCursors } from '../../lib/jobs/job-cursors.js';
+import { JobCursor, JobCursors } from '../../lib/jobs/job-cursors.js';
 import { aJob } from '../support/job.js';
 
 const START = Date.parse('2026-03-10T10:00:00Z');

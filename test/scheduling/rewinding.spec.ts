@@ -1,11 +1,10 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { JobDefinition } from '../../lib/options/job-definition.js';
-import type { DecidedSpan } from '../../lib/catch-up/undecided.js';
+import type { DecidedSpan } from '../../lib/jobs/undecided.js';
 import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
 import type { SchedulerEvent } from '../../lib/observe/scheduler-event.js';
-import { JobCursor } from '../../lib/jobs/job-cursor.js';
-import { Rewinding } from '../../lib/jobs/rewinding.service.js';
-import { JobCursors } from '../../lib/jobs/job-cursors.js';
+import { JobCursor, JobCursors } from '../../lib/jobs/job-cursors.js';
+import { Rewinding } from '../../lib/jobs/watermark.service.js';
 import type { JobScheduleStore } from '../../lib/jobs/job-schedule.store.js';
 import type { StoredJob } from '../../lib/jobs/stored-job.js';
 import { aJob } from '../support/job.js';

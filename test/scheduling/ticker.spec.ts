@@ -4,10 +4,9 @@ import { DatabaseTime } from '../../lib/database/clock.js';
 import { DueRuns } from '../../lib/runs/agenda.js';
 import { RunStarter } from '../../lib/runs/executor.service.js';
 import { ClaimOrder } from '../../lib/runs/claim-order.js';
-import { JobCursor } from '../../lib/jobs/job-cursor.js';
+import { JobCursor, JobCursors } from '../../lib/jobs/job-cursors.js';
 import { TickerService } from '../../lib/runs/ticker.service.js';
-import { JobCursors } from '../../lib/jobs/job-cursors.js';
-import type { Candidate } from '../../lib/runs/claim.service.js';
+import type { Candidate } from '../../lib/jobs/job-cursors.js';
 import type { ClaimVerdict } from '../../lib/runs/claim.js';
 import { aJob } from '../support/job.js';
 

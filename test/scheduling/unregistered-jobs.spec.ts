@@ -3,7 +3,7 @@ import { KnownJobs } from '../../lib/jobs/known-jobs.js';
 import type { JobDefinition } from '../../lib/options/job-definition.js';
 import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
 import { wordingOf } from '../../lib/observe/wording.js';
-import { UnregisteredJobs } from '../../lib/jobs/unregistered-jobs.service.js';
+import { UnregisteredJobs } from '../../lib/jobs/live-instances.service.js';
 import type { JobInstanceStore, UnregisteredJob } from '../../lib/jobs/job-instance.store.js';
 import { aJob } from '../support/job.js';
 

@@ -1,7 +1,6 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
-import { JobCursor } from '../../lib/jobs/job-cursor.js';
-import { JobCursors } from '../../lib/jobs/job-cursors.js';
+import { JobCursor, JobCursors } from '../../lib/jobs/job-cursors.js';
 import { WatermarkService } from '../../lib/jobs/watermark.service.js';
 import type { JobScheduleStore, Watermark } from '../../lib/jobs/job-schedule.store.js';
 import { aJob } from '../support/job.js';

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/glo
 import { planCatchUp, type CatchUpPlan } from '../../lib/catch-up/catch-up.js';
 import pg from 'pg';
 import type { JobDefinition } from '../../lib/options/job-definition.js';
-import type { NewBackfill } from '../../lib/catch-up/backfill.store.js';
+import type { NewBackfill } from '../../lib/catch-up/backfill.repository.js';
 import { blocked } from '../support/gate.js';
 import { aJob } from '../support/job.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';

@@ -1,11 +1,10 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { planCatchUp, type CatchUpPlan } from '../../lib/catch-up/catch-up.js';
 import type { JobDefinition } from '../../lib/options/job-definition.js';
-import { CatchUpService } from '../../lib/catch-up/catch-up.service.js';
+import { CatchUpService, CatchUpStore } from '../../lib/catch-up/catch-up.service.js';
 import { DatabaseTime, monotonicNow } from '../../lib/database/clock.js';
-import { JobCursor } from '../../lib/jobs/job-cursor.js';
+import { JobCursor } from '../../lib/jobs/job-cursors.js';
 import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
-import { CatchUpStore } from '../../lib/catch-up/catch-up.store.js';
 import { ComingBetween } from '../support/coming-between.js';
 import { aJob } from '../support/job.js';
 import { aDue } from '../support/due.js';
@@ -77,7 +76,7 @@ describe('catch-up of a job whose holds can’t be read', () => {
       time.observe(Date.now(), monotonicNow());
       const catchUps = new CatchUpService(
         { pollIntervalMs: 60_000 } as never,
-        { due: () => ({ live: [], missed }) } as never,
+        { due: () => ({ live: [], missed }), whenMissed: () => {} } as never,
         stores.catchUps,
         time,
         events,

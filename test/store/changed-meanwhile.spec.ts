@@ -1,11 +1,10 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { JobDefinition } from '../../lib/options/job-definition.js';
 import { planCatchUp } from '../../lib/catch-up/catch-up.js';
-import { BackfillFeedStore } from '../../lib/catch-up/backfill-feed.store.js';
-import { RunTimeJobStore } from '../../lib/jobs/run-time-job.store.js';
-import { TakeOverStore } from '../../lib/jobs/take-over.store.js';
+import { BackfillFeedStore } from '../../lib/catch-up/backfill-feed.service.js';
+import { RunTimeJobStore, TakeOverStore } from '../../lib/jobs/schedule-changes.store.js';
 import { OverrideStore } from '../../lib/operations/schedule-edits.service.js';
-import { CatchUpStore } from '../../lib/catch-up/catch-up.store.js';
+import { CatchUpStore } from '../../lib/catch-up/catch-up.service.js';
 import { ComingBetween } from '../support/coming-between.js';
 import { aDue } from '../support/due.js';
 import { aJob } from '../support/job.js';

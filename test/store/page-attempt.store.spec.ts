@@ -2,9 +2,13 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/glo
 import pg from 'pg';
 import { pageTicket } from '../../lib/fan-out/page.js';
 import type { OwnedRun } from '../../lib/options/run.js';
-import { FanOutStore } from '../../lib/fan-out/page.store.js';
-import { PageAttemptStore, type OwnedPage, type PageEnding } from '../../lib/fan-out/page-attempt.store.js';
-import { PageStore } from '../../lib/fan-out/page.store.js';
+import {
+  FanOutStore,
+  PageAttemptStore,
+  type OwnedPage,
+  type PageEnding,
+  PageStore,
+} from '../../lib/fan-out/page.repository.js';
 import { eventually } from '../cluster/harness/eventually.js';
 import { aDue } from '../support/due.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';

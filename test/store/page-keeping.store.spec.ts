@@ -1,8 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { OwnedRun } from '../../lib/options/run.js';
-import { FanOutStore } from '../../lib/fan-out/page.store.js';
+import { FanOutStore, PageStore } from '../../lib/fan-out/page.repository.js';
 import { PageKeepingStore } from '../../lib/fan-out/page-keeper.service.js';
-import { PageStore } from '../../lib/fan-out/page.store.js';
 import { aDue } from '../support/due.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { resolveSchedulerOptions } from '../../lib/options/resolve-options.js';
 import type { OwnedRun } from '../../lib/options/run.js';
-import { PageStore } from '../../lib/fan-out/page.store.js';
+import { PageStore } from '../../lib/fan-out/page.repository.js';
 import { SchedulerDatabase } from '../../lib/database/scheduler-database.js';
 import { SchemaStore } from '../../lib/database/schema.store.js';
 import { schedulerMigrations } from '../../migrations/index.js';

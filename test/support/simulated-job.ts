@@ -1,8 +1,9 @@
-import { planCatchUp, planSuperseded, type HeldSpan, type MissedGap } from '../../lib/catch-up/catch-up.js';
+import { planCatchUp, type HeldSpan } from '../../lib/catch-up/catch-up.js';
+import { type MissedGap, planSuperseded } from '../../lib/jobs/undecided.js';
 import type { JobDefinition } from '../../lib/options/job-definition.js';
 import type { Schedule } from '../../lib/cron/schedule.js';
-import { missedUntil } from '../../lib/jobs/missed.js';
-import type { DecidedSpan } from '../../lib/catch-up/undecided.js';
+import { missedUntil } from '../../lib/jobs/job-cursors.js';
+import type { DecidedSpan } from '../../lib/jobs/undecided.js';
 
 interface SimulatedRow extends DecidedSpan {
   readonly count: number;

@@ -1,9 +1,8 @@
 import { resolveSchedulerOptions } from '../../lib/options/resolve-options.js';
 import { monthsAround } from '../../lib/options/retention.js';
-import { BackfillCancelStore } from '../../lib/catch-up/backfill.store.js';
-import { BackfillFeedStore } from '../../lib/catch-up/backfill-feed.store.js';
-import { BackfillStore } from '../../lib/catch-up/backfill.store.js';
-import { CatchUpStore } from '../../lib/catch-up/catch-up.store.js';
+import { BackfillCancelStore, BackfillStore } from '../../lib/catch-up/backfill.repository.js';
+import { BackfillFeedStore } from '../../lib/catch-up/backfill-feed.service.js';
+import { CatchUpStore } from '../../lib/catch-up/catch-up.service.js';
 import { type ClaimAnswers } from '../../lib/runs/claim.js';
 import type { EntityManager } from 'typeorm';
 import type { OwnedRun, ReceiptKey } from '../../lib/options/run.js';
@@ -21,11 +20,10 @@ import {
   ReceiptRepository,
   type ReceiptRow,
 } from '../../lib/receipts/receipt.repository.js';
-import { RunTimeJobStore } from '../../lib/jobs/run-time-job.store.js';
+import { RunTimeJobStore, TakeOverStore } from '../../lib/jobs/schedule-changes.store.js';
 import { SchedulerDatabase } from '../../lib/database/scheduler-database.js';
 import { JobRunRepository, type WrittenEnd } from '../../lib/runs/job-run.repository.js';
 import { SchemaStore } from '../../lib/database/schema.store.js';
-import { TakeOverStore } from '../../lib/jobs/take-over.store.js';
 import { ENTITIES } from '../../lib/lifecycle/providers.js';
 import { schedulerMigrationsIn } from '../../migrations/index.js';
 import { createTestDatabase, type TestDatabase } from './database.js';

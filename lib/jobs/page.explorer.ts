@@ -1,12 +1,34 @@
 import { Injectable } from '@nestjs/common';
 import { nearestTo } from '../errors/errors.js';
-import { type DecoratedMethod, DecoratedMethods, problemsOfGenerator } from '../jobs/decorated-methods.js';
-import { declaring } from '../jobs/distributed-cron.decorator.js';
-import { HandlerFactory, PAGE_PARAMETER, RUN_PARAMETER } from '../jobs/handler.factory.js';
-import type { RegisteredJob } from '../jobs/known-jobs.js';
+import {
+  type DecoratedMethod,
+  DecoratedMethods,
+  problemsOfGenerator,
+  declaring,
+} from './distributed-cron.decorator.js';
+import { HandlerFactory, PAGE_PARAMETER, RUN_PARAMETER } from './handler.factory.js';
+import type { PageHandler, PagePolicies, RegisteredJob } from './known-jobs.js';
 import { PAGE_METADATA } from '../options/tokens.js';
-import type { PageHandler } from './page-handler.js';
-import { type PageOptions, readPageOptions } from './page.js';
+import type { Duration } from '../options/duration.js';
+import { JOB_OPTIONS } from '../options/defaults.js';
+import type { BackoffOptions, JobDefinition } from '../options/job-definition.js';
+import { readObject } from '../options/operator-options.js';
+import { duration, integer, type OptionTable } from '../options/option-rules.js';
+
+/** What a job's pages may say about themselves. Durations are milliseconds or strings such as `'30s'`. */
+interface PageOptions {
+  /** How many pages of the job are worked at a time by each replica; 1 to 1000. @default 5 */
+  concurrency?: number;
+  /** Attempts before a page is dead and waits for a person, the first one included. @default the job's */
+  maxAttempts?: number;
+  /** What a failed page waits for before its next attempt. @default the job's */
+  backoff?: BackoffOptions;
+  /**
+   * How long a page may take: then its signal aborts with a `TimeoutError`, and the attempt has failed when its handler
+   * ends. @default none
+   */
+  timeout?: Duration;
+}
 
 /** One `@DistributedCronPage` on one method. */
 export interface PageDeclaration {
@@ -76,4 +98,23 @@ function unknownJob(declaredBy: string, jobName: unknown, known: readonly string
         ? `there are ${known.map((name) => `"${name}"`).join(', ')}.`
         : 'there is none.';
   return `${declaredBy}: @DistributedCronPage: there is no job "${String(jobName)}" among those declared with @DistributedCron; ${there}`;
+}
+
+const PAGE_OPTIONS = {
+  concurrency: { rule: integer({ atLeast: 1, atMost: 1_000 }) },
+  maxAttempts: JOB_OPTIONS.maxAttempts,
+  backoff: JOB_OPTIONS.backoff,
+  timeout: { rule: duration({ atLeast: 1 }) },
+} as const satisfies Record<keyof PageOptions, OptionTable[string]>;
+
+const CONCURRENCY = 5;
+
+/** @returns the policies, with all that is wrong with the options */
+function readPageOptions(
+  given: unknown,
+  job: JobDefinition,
+): { readonly policies: PagePolicies; readonly problems: readonly string[] } {
+  const { values, problems } = readObject(given, PAGE_OPTIONS);
+  const { concurrency = CONCURRENCY, maxAttempts = job.maxAttempts, backoff = job.backoff, timeout = null } = values;
+  return { policies: Object.freeze({ concurrency, maxAttempts, backoff, timeoutMs: timeout }), problems };
 }

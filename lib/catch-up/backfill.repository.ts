@@ -1,13 +1,79 @@
+import { Column, Entity, PrimaryColumn } from 'typeorm';
 import { compileSchedule, type Schedule } from '../cron/schedule.js';
 import { type Query, queryOn } from '../database/query.js';
 import { unlessBusy } from '../database/retry.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
 import { renamedJob } from '../errors/errors.js';
-import { standingsElsewhere, noSuchJob } from '../jobs/stored-job.js';
+import { noSuchJob } from '../jobs/stored-job.js';
 import type { OverlapPolicy } from '../options/job-definition.js';
 import type { RunStatus } from '../options/run.js';
-import { type Standing, standingAmongNames } from './backfill.js';
-import type { JobBackfill } from './job-backfill.entity.js';
+import { type Standing, standingAmongNames, standingOf } from './backfill-plan.js';
+import type { Tables } from '../database/tables.js';
+
+/** A backfill that an operator asked for, and how far it has come. */
+@Entity({ name: 'job_backfills' })
+export class JobBackfill {
+  @PrimaryColumn('uuid', { default: () => 'gen_random_uuid()' })
+  id!: string;
+
+  @Column('text', { name: 'job_name' })
+  jobName!: string;
+
+  /** Both ends belong to the range. */
+  @Column('timestamptz', { name: 'range_from' })
+  from!: Date;
+
+  @Column('timestamptz', { name: 'range_to' })
+  to!: Date;
+
+  @Column('integer', { name: 'max_concurrent' })
+  maxConcurrent!: number;
+
+  /** Its runs may run beside others of their job, and others beside them. */
+  @Column('boolean')
+  beside!: boolean;
+
+  /** It also runs again what has run already. */
+  @Column('boolean')
+  replay!: boolean;
+
+  /** Every occurrence of the range up to here was queued or left alone. */
+  @Column('timestamptz', { name: 'fed_until' })
+  fedUntil!: Date;
+
+  /** How many occurrences the range had when it was asked for. */
+  @Column('integer')
+  total!: number;
+
+  /** How many of them were queued so far. */
+  @Column('integer', { default: 0 })
+  fed!: number;
+
+  /** How many were passed over: they had run, or somebody else had them in hand. */
+  @Column('integer', { name: 'left_alone', default: 0 })
+  leftAlone!: number;
+
+  @Column('text', { name: 'requested_by', nullable: true })
+  requestedBy!: string | null;
+
+  @Column('text', { nullable: true })
+  reason!: string | null;
+
+  @Column('timestamptz', { name: 'created_at', default: () => 'clock_timestamp()' })
+  createdAt!: Date;
+
+  @Column('timestamptz', { name: 'finished_at', nullable: true })
+  finishedAt!: Date | null;
+
+  @Column('timestamptz', { name: 'cancelled_at', nullable: true })
+  cancelledAt!: Date | null;
+
+  @Column('text', { name: 'cancelled_by', nullable: true })
+  cancelledBy!: string | null;
+
+  @Column('text', { name: 'cancelled_reason', nullable: true })
+  cancelledReason!: string | null;
+}
 
 /** A backfill as it is asked for. */
 export type NewBackfill = Pick<
@@ -153,7 +219,7 @@ export class BackfillStore {
 }
 
 /** What a cancelled backfill leaves behind. */
-export interface CancelledBackfill {
+interface CancelledBackfill {
   readonly jobName: string;
   /** Runs that waited and will not start. */
   readonly cancelled: number;
@@ -187,4 +253,35 @@ export class BackfillCancelStore {
     );
     return ended ? { jobName, cancelled: ended.cancelled_runs, putBack: ended.put_back } : null;
   }
+}
+
+/** Of one occurrence that has rows under several names, the last of these. */
+const COUNTS: readonly Standing[] = ['never ran', 'ran', 'under way'];
+
+/**
+ * Where occurrences stand that have a row under a name that the job had before, by fire time in milliseconds. Those
+ * names all yield to the one that holds now.
+ */
+export async function standingsElsewhere(
+  query: Query,
+  { jobRuns, jobSchedule }: Tables,
+  jobName: string,
+  from: Date,
+  to: Date,
+): Promise<Map<number, Standing>> {
+  const rows = await query<{ fire_time: Date; status: RunStatus; attempt: number }>(
+    `select run.fire_time, run.status, run.attempt
+     from   ${jobSchedule} former
+     join   ${jobRuns} run on run.job_name = former.name
+     where  former.yields_to = $1
+     and    run.fire_time between $2 and $3`,
+    [jobName, from.toISOString(), to.toISOString()],
+  );
+  const standings = new Map<number, Standing>();
+  for (const row of rows) {
+    const at = row.fire_time.getTime();
+    const [known, standing] = [standings.get(at) ?? 'never ran', standingOf(row)];
+    standings.set(at, COUNTS.indexOf(standing) > COUNTS.indexOf(known) ? standing : known);
+  }
+  return standings;
 }

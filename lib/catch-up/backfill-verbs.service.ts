@@ -1,14 +1,104 @@
+import type { OverlapPolicy } from '../options/job-definition.js';
+import { readObject } from '../options/operator-options.js';
+import { flag, integer, oneOf, text, defaultsOf, type OptionTable, type Values } from '../options/option-rules.js';
 import { Injectable } from '@nestjs/common';
-import { monthOf } from '../options/retention.js';
-import type { Schedule } from '../cron/schedule.js';
 import { PartitionStore } from '../database/partition.store.js';
 import { AfterRegistration } from '../database/registration.js';
 import { InvalidOptionsError, NotFoundError, SetupError } from '../errors/errors.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
-import type { OverlapPolicy } from '../options/job-definition.js';
-import { readBackfillOptions, readCancelOptions, type ResolvedBackfillOptions } from './backfill-options.js';
-import type { Standing } from './backfill.js';
-import { BackfillCancelStore, type BackfillCounts, type BackfillRow, BackfillStore } from './backfill.store.js';
+import { backfillRange, type Standing } from './backfill-plan.js';
+import { BackfillCancelStore, type BackfillCounts, type BackfillRow, BackfillStore } from './backfill.repository.js';
+
+/** Whether runs of a backfill may go on beside others of their job. */
+type BackfillOverlap = 'forbid' | 'allow';
+
+/** How a backfill is done. */
+export interface BackfillOptions {
+  /** Only say what would happen, and write nothing. @default false */
+  dryRun?: boolean;
+  /** How many of its runs go on at a time, over all replicas. More than 1 needs `overlap: 'allow'`. @default 1 */
+  maxConcurrent?: number;
+  /**
+   * `allow`: its runs may go on beside each other and beside the job's own, and those beside them. `forbid`: one after
+   * the other, each started when nothing else of the job runs. Where the job itself forbids overlap they are not
+   * started when an occurrence is due, or nearer than they are likely to take; one that comes due all the same waits
+   * for the run in hand.
+   * @default the job's own policy
+   */
+  overlap?: BackfillOverlap;
+  /** Also run what has run already, with the same receipts and idempotency keys. @default false */
+  replay?: boolean;
+  /** The most occurrences the range may have. @default 10000 */
+  atMost?: number;
+  /** Who asks, for those who look at it later. */
+  by?: string;
+  /** The same as `by`. */
+  requestedBy?: string;
+  /** Why. */
+  reason?: string;
+}
+
+/** Who ends a backfill early, and why. */
+export interface CancelOptions {
+  by?: string;
+  reason?: string;
+}
+
+const BACKFILL_OPTIONS = {
+  dryRun: { rule: flag, byDefault: false },
+  maxConcurrent: { rule: integer({ atLeast: 1, atMost: 1_000 }), byDefault: 1 },
+  overlap: { rule: oneOf<BackfillOverlap>('forbid', 'allow') },
+  replay: { rule: flag, byDefault: false },
+  atMost: { rule: integer({ atLeast: 1 }), byDefault: 10_000 },
+  by: { rule: text(200) },
+  requestedBy: { rule: text(200) },
+  reason: { rule: text(1_000) },
+} as const satisfies Record<keyof BackfillOptions, OptionTable[string]>;
+
+const CANCEL_OPTIONS = { by: { rule: text(200) }, reason: { rule: text(1_000) } } as const satisfies Record<
+  keyof CancelOptions,
+  OptionTable[string]
+>;
+
+/** A backfill's options, every default filled in. */
+type ResolvedBackfillOptions = Required<Omit<Values<typeof BACKFILL_OPTIONS>, 'by' | 'requestedBy' | 'reason'>> & {
+  readonly requestedBy: string | null;
+  readonly reason: string | null;
+};
+
+/** @param overlap the job's own policy */
+function readBackfillOptions(
+  given: unknown,
+  overlap: OverlapPolicy,
+): { options: ResolvedBackfillOptions; problems: readonly string[] } {
+  const {
+    values: { by, ...values },
+    problems: unread,
+  } = readObject(given, BACKFILL_OPTIONS);
+  const isTwice = by !== undefined && values.requestedBy !== undefined && by !== values.requestedBy;
+  const problems = isTwice ? [...unread, 'by, requestedBy: they are the same, and differ here: give one.'] : unread;
+  const ofJob: BackfillOverlap = overlap === 'allow' ? 'allow' : 'forbid';
+  const options = { ...defaultsOf(BACKFILL_OPTIONS), overlap: ofJob, requestedBy: by ?? null, reason: null, ...values };
+  if (options.maxConcurrent === 1 || options.overlap === 'allow') return { options, problems };
+  const forbids = values.overlap === undefined ? 'the job forbids overlap' : `overlap is 'forbid'`;
+  return {
+    options,
+    problems: [
+      ...problems,
+      `maxConcurrent: ${options.maxConcurrent} at a time need overlap: 'allow', for ${forbids} and its runs go one after the other.`,
+    ],
+  };
+}
+
+/** Who cancels, and why; null where it was not said. */
+function readCancelOptions(given: unknown): {
+  by: string | null;
+  reason: string | null;
+  problems: readonly string[];
+} {
+  const { values, problems } = readObject(given, CANCEL_OPTIONS);
+  return { by: values.by ?? null, reason: values.reason ?? null, problems };
+}
 
 /** What a backfill is going to do, as its range stands when it is asked for. */
 export interface BackfillPlan {
@@ -64,7 +154,7 @@ export interface BackfillProgress extends BackfillCounts {
 }
 
 /** The expression of a job may have changed since the occurrences were counted: nothing below zero is said. */
-export function progressOf({ beside, fedUntil: _, fed, ...row }: BackfillRow): BackfillProgress {
+function progressOf({ beside, fedUntil: _, fed, ...row }: BackfillRow): BackfillProgress {
   const left = row.finishedAt ? 0 : Math.max(0, row.total - fed - row.leftAlone);
   return {
     ...row,
@@ -192,74 +282,4 @@ function planOf(
     alreadyRan: counted.ran + counted['ran as another name'],
     underWay: counted['under way'],
   };
-}
-
-/** Each month is a partition of two tables, and every claim plans with all of them. */
-const MOST_MONTHS = 120;
-
-/** The occurrences a backfill is about, ascending, in milliseconds; or what is wrong with the range. */
-export type BackfillRange = { readonly fireTimes: readonly number[] } | { readonly problem: string };
-
-/**
- * The fire times from `from` to `to`, both included.
- * @param now the database's clock, milliseconds
- */
-export function backfillRange(
-  schedule: Schedule,
-  range: { from: unknown; to: unknown },
-  now: number,
-  atMost: number,
-): BackfillRange {
-  const { from, to } = range;
-  if (!isInstant(from)) return { problem: `from: expected a valid Date, got ${said(from)}.` };
-  if (!isInstant(to)) return { problem: `to: expected a valid Date, got ${said(to)}.` };
-  if (from > to) return { problem: `from (${iso(from)}) is later than to (${iso(to)}): exchange them.` };
-  // The end of a day that is not over, or a clock that is a little ahead, does no harm while nothing comes due until
-  // then.
-  const toCome = schedule.nextAfter(now);
-  if (toCome !== null && toCome <= to.getTime()) {
-    return {
-      problem: `to (${iso(to)}) is later than the database's clock (${iso(now)}), and the occurrence of ${iso(toCome)} is still to come: it is the schedule's. Give an earlier end.`,
-    };
-  }
-  const after = from.getTime() - 1;
-  const count = schedule.countBetween(after, to.getTime());
-  if (count === 0)
-    return {
-      problem: `"${schedule.expression}" (${schedule.timeZone}) has no fire time from ${iso(from)} to ${iso(to)}${nearest(schedule, from, to)}.`,
-    };
-  if (count > atMost) {
-    return {
-      problem: `there are ${count} occurrences from ${iso(from)} to ${iso(to)}, and atMost allows ${atMost}: give a shorter range, or a larger atMost.`,
-    };
-  }
-  const fireTimes = schedule.between(after, to.getTime());
-  const months = new Set(fireTimes.map((fireTime) => monthOf(new Date(fireTime)).getTime())).size;
-  if (months > MOST_MONTHS) {
-    return {
-      problem: `the occurrences lie in ${months} months, and each month needs partitions that every claim has to plan with: give ranges of at most ${MOST_MONTHS} months.`,
-    };
-  }
-  return { fireTimes };
-}
-
-function nearest(schedule: Schedule, from: Date, to: Date): string {
-  const around = [schedule.previousBefore(from.getTime()), schedule.nextAfter(to.getTime())].filter(
-    (at) => at !== null,
-  );
-  return around.length === 0
-    ? ''
-    : `; the nearest ${around.length === 1 ? 'is' : 'are'} ${around.map(iso).join(' and ')}`;
-}
-
-function isInstant(value: unknown): value is Date {
-  return value instanceof Date && Number.isFinite(value.getTime());
-}
-
-function said(value: unknown): string {
-  return value instanceof Date ? 'an invalid one' : typeof value === 'string' ? JSON.stringify(value) : String(value);
-}
-
-function iso(instant: Date | number): string {
-  return new Date(instant).toISOString();
 }
