@@ -1,6 +1,5 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
-import ts from 'typescript';
 
 const ROOT = new URL('../../', import.meta.url);
 const read = (path: string) => readFileSync(new URL(path, ROOT), 'utf8');
@@ -40,61 +39,3 @@ describe('links between the pages', () => {
     expect(read('README.md').trimEnd().split('\n').length).toBeLessThanOrEqual(150);
   });
 });
-
-describe('examples', () => {
-  const examples = PAGES.flatMap((page) =>
-    [...read(page).matchAll(/^```ts\n([^]*?)^```/gm)].map(([, text], index): [string, string] => [
-      `${page}, ${index + 1}`,
-      text!,
-    ]),
-  );
-
-  it.each(examples)('%s is TypeScript', (_, text) => {
-    // A method and options of a decorator stand alone in a page, in a class and an object in code.
-    const problems = [text, `class Example {\n${text}\nmethod() {}\n}`, `({\n${text}})`].map(problemsOf);
-    expect(problems.some((found) => found.length === 0) ? [] : problems[0]).toEqual([]);
-  });
-
-  const imports = examples.flatMap(([place, text]) =>
-    [...text.matchAll(/^import (?:type )?\{([^}]*)\} from '(nestjs-distributed-cron[^']*)'/gm)].map(
-      ([, names, from]): [string, string, string[]] => [
-        place,
-        from!,
-        names!.split(',').map((name) => name.replace(/^\s*type /, '').trim()),
-      ],
-    ),
-  );
-
-  it.each(imports)('%s imports from %s what it has', (_, from, names) => {
-    const types = exportsOf(from);
-    expect(names.filter((name) => !types.has(name))).toEqual([]);
-  });
-});
-
-function problemsOf(text: string): string[] {
-  const { diagnostics } = ts.transpileModule(text, {
-    reportDiagnostics: true,
-    compilerOptions: { target: ts.ScriptTarget.ESNext, module: ts.ModuleKind.ESNext, experimentalDecorators: true },
-  });
-  return diagnostics!.map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, '\n'));
-}
-
-/** The names in the source of an entry, types included. */
-function exportsOf(entry: string): Set<string> {
-  const [, path] = entry.split('nestjs-distributed-cron');
-  const source = { '': 'lib', '/migrations': 'migrations' }[path!] ?? `lib${path}`;
-  const text = read(`${source}/index.ts`);
-  const listed = [...text.matchAll(/export (?:type )?\{([^}]*)\}/g)].flatMap(([, names]) => names!.split(','));
-  const declared = [...text.matchAll(/^export (?:const|function|class|interface|type) (\w+)/gm)].map(
-    ([, name]) => name!,
-  );
-  return new Set([
-    ...listed.map((name) =>
-      name
-        .replace(/^\s*type /, '')
-        .replace(/^.* as /, '')
-        .trim(),
-    ),
-    ...declared,
-  ]);
-}
