@@ -32,7 +32,7 @@ import { ReceiptService } from './receipts/receipt.service.js';
 import { RunContext } from './runs/run-context.js';
 import { GivenUpRuns, FastFailoverService } from './runs/fast-failover.service.js';
 import { LivenessProof } from './runs/liveness-proof.js';
-import { RunEndings } from './runs/run-endings.service.js';
+import { AttemptEnds, RunEndings } from './runs/run-endings.service.js';
 import { RunStepsService } from './runs/run-steps.service.js';
 import { WakeUps } from './observe/wake-ups.js';
 import { Drain, KeepAlive } from './lifecycle/drain.js';
@@ -145,6 +145,7 @@ const SERVICES: Provider[] = [
   ReceiptPlaces,
   ReceiptWriter,
   ReceiptBatches,
+  AttemptEnds,
   RunEndings,
   EndWriter,
   ExternalEffects,

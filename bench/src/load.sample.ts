@@ -4,6 +4,7 @@ import type { OwnedRun } from '../../dist/lib/options/run.js';
 import { runId } from '../../dist/lib/options/run.js';
 import { ReapingRepository } from '../../dist/lib/runs/reaping.repository.js';
 import { renewLeases } from '../../dist/lib/runs/heartbeat/lease-keeper.js';
+import { DONE } from '../../dist/lib/runs/outcome.js';
 import { JobRunRepository } from '../../dist/lib/runs/job-run.repository.js';
 import { Tables } from '../../dist/lib/database/tables.js';
 import type { Load, LoadResult } from './load.js';
@@ -35,7 +36,7 @@ for (let round = 0; round < rounds; round++) {
   );
   if (timed) await timing('outlookMs', timed, () => reaper.outlook(names));
   for (let beat = 0; beat < renewals; beat++) await renewLeases(client, tables, owned.map(leaseOf), 10_000);
-  const answers = await timing('endMs', timed, () => ends.endAll(owned.map((run) => ({ run, ending: null }))));
+  const answers = await timing('endMs', timed, () => ends.endAll(owned.map((run) => ({ run, end: DONE }))));
   if (answers.filter(({ kind }) => kind === 'written').length !== batch)
     throw new Error('Not all runs were claimed and ended.');
 }

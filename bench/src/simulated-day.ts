@@ -6,7 +6,7 @@ import { DatabaseTime } from '../../dist/lib/database/clock.js';
 import { JobCursors } from '../../dist/lib/jobs/job-cursors.js';
 import { WatermarkService } from '../../dist/lib/jobs/watermark.service.js';
 import type { ClaimAnswers, DueOccurrence } from '../../dist/lib/runs/claim.js';
-import { JobRunRepository, type RunEnd } from '../../dist/lib/runs/job-run.repository.js';
+import { JobRunRepository, type EndedAttempt } from '../../dist/lib/runs/job-run.repository.js';
 
 const HOUR_MS = 3_600_000;
 
@@ -35,7 +35,7 @@ export class SimulatedDay {
       withRow: async () => [],
     });
     Object.assign(runs!, {
-      endAll: async (given: readonly RunEnd[]) =>
+      endAll: async (given: readonly EndedAttempt[]) =>
         given.map(() => ({ kind: 'written', end: { status: 'done', reason: null } })),
     });
   }

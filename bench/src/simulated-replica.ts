@@ -10,6 +10,7 @@ import { DueRuns } from '../../dist/lib/runs/agenda.js';
 import { ExecutorService, RunStarter } from '../../dist/lib/runs/executor.service.js';
 import { WakeUps } from '../../dist/lib/observe/wake-ups.js';
 import { InFlightRun, InFlightRuns } from '../../dist/lib/runs/in-flight-runs.js';
+import { DONE } from '../../dist/lib/runs/outcome.js';
 import { ReaperService } from '../../dist/lib/runs/reaper.service.js';
 import { DatabaseTime } from '../../dist/lib/database/clock.js';
 import { ClaimOrder } from '../../dist/lib/runs/claim-order.js';
@@ -92,7 +93,7 @@ export class SimulatedReplica {
     const runs = this.get(InFlightRuns);
     runs.add(run);
     await this.around.time.pass(this.around.handlerMs());
-    await this.get(EndWriter).write(run.owned, null);
+    await this.get(EndWriter).write(run.owned, DONE);
     runs.remove(run);
     this.get(ReaperService).runEnded();
     this.get(TickerService).runEnded();

@@ -9,7 +9,7 @@ import { JobInstanceStore } from '../../dist/lib/jobs/job-instance.store.js';
 import { JobScheduleStore } from '../../dist/lib/jobs/job-schedule.store.js';
 import type { DueOccurrence } from '../../dist/lib/runs/claim.js';
 import { ReapingRepository } from '../../dist/lib/runs/reaping.repository.js';
-import { JobRunRepository, type RunEnd } from '../../dist/lib/runs/job-run.repository.js';
+import { JobRunRepository, type EndedAttempt } from '../../dist/lib/runs/job-run.repository.js';
 import type { OwnedRun, RunKey } from '../../dist/lib/options/run.js';
 import type { SimulatedDatabase } from './simulated-database.js';
 import type { SimulatedTime } from './simulated-time.js';
@@ -71,7 +71,8 @@ export function fakedStores(id: string, { time, database, company, roundTripMs, 
       useValue: {
         claimDue: (due: readonly DueOccurrence[]) => overTheWire(() => database.claim(due, id)),
         withRow: (keys: readonly RunKey[]) => overTheWire(() => database.look(keys, id)),
-        endAll: (ends: readonly RunEnd[]) => statement('end', () => ends.map(({ run }) => ended(run)), ends.length),
+        endAll: (ends: readonly EndedAttempt[]) =>
+          statement('end', () => ends.map(({ run }) => ended(run)), ends.length),
         end: (run: OwnedRun) => statement('end', () => ended(run).end, 1),
       },
     },

@@ -3,6 +3,7 @@ import { ClaimService } from '../../dist/lib/index.js';
 import { JobInstanceStore } from '../../dist/lib/jobs/job-instance.store.js';
 import { JobScheduleStore } from '../../dist/lib/jobs/job-schedule.store.js';
 import { ReapingRepository } from '../../dist/lib/runs/reaping.repository.js';
+import { DONE } from '../../dist/lib/runs/outcome.js';
 import { JobRunRepository } from '../../dist/lib/runs/job-run.repository.js';
 import type { OwnedRun } from '../../dist/lib/options/run.js';
 import { bystander, jobsEachSecond } from './job-class.js';
@@ -48,7 +49,7 @@ async function win(candidates: readonly Candidate[]): Promise<void> {
 /** A run that has not ended would be in the way of the next of its job. */
 async function endAll(): Promise<void> {
   if (owned.length === 0) return;
-  const answers = await ends.endAll(owned.map((run) => ({ run, ending: null })));
+  const answers = await ends.endAll(owned.map((run) => ({ run, end: DONE })));
   if (!answers.every(({ kind }) => kind === 'written')) throw new Error('Not all runs were ended.');
   owned = [];
 }

@@ -4,6 +4,7 @@ import type { SchedulerDatabase } from '../database/scheduler-database.js';
 import type { Tables } from '../database/tables.js';
 import type { OwnedRun, RunKey, RunStatus, RunTrigger } from '../options/run.js';
 import { fenceOf, type WrittenEnd } from '../runs/job-run.repository.js';
+import type { RunEnd } from '../runs/outcome.js';
 import { type PageProgress, pageTicket, type PageTicket, type PageKey, type PageStatus } from './page.js';
 import type { StoredError } from '../errors/stored-error.js';
 
@@ -150,17 +151,6 @@ type PageClaim =
    */
   | { readonly kind: 'over' };
 
-/** How a page's attempt ended. */
-export interface PageEnding {
-  readonly status: Exclude<PageStatus, 'running'>;
-  readonly error: StoredError | null;
-  readonly reason: string | null;
-  /** Milliseconds to the next attempt; null when there is none. */
-  readonly retryInMs: number | null;
-  /** 1 when the attempt was handed back and does not count. */
-  readonly releases: 0 | 1;
-}
-
 /** The end of an occurrence, by its last page. */
 export interface EndedRun extends RunKey {
   readonly status: Extract<RunStatus, 'done' | 'dead' | 'cancelled'>;
@@ -216,7 +206,7 @@ export class PageAttemptStore {
    */
   async end(
     { jobName, fireTime, page, attempt, instanceId }: OwnedPage,
-    { status, error, reason, retryInMs, releases }: PageEnding,
+    { status, error, reason, retryInMs, releases }: RunEnd,
   ): Promise<WrittenPageEnd | null> {
     const values = [
       jobName,

@@ -2,8 +2,8 @@ import { Injectable } from '@nestjs/common';
 import { inCleanContext } from '../database/loop.js';
 import { isRefusedData } from '../database/sql-state.js';
 import type { OwnedRun } from '../options/run.js';
-import { type EndAnswer, type Ending, JobRunRepository, type RunEnd, type WrittenEnd } from './job-run.repository.js';
-import { plainEnding } from './outcome.js';
+import { type EndAnswer, type EndedAttempt, JobRunRepository, type WrittenEnd } from './job-run.repository.js';
+import { plainEnd, type RunEnd } from './outcome.js';
 
 /** Each row of a group is locked until all of it is written. */
 const MOST_AT_ONCE = 200;
@@ -19,7 +19,7 @@ interface Refused {
 /** Writes the ends of attempts: one by itself, and those that come while it is being written together. */
 @Injectable()
 export class EndWriter {
-  private readonly group = new GroupCommit<RunEnd, EndAnswer | Refused>((ends) => this.together(ends), {
+  private readonly group = new GroupCommit<EndedAttempt, EndAnswer | Refused>((ends) => this.together(ends), {
     most: MOST_AT_ONCE,
     slowAfterMs: SLOW_AFTER_MS,
   });
@@ -27,13 +27,12 @@ export class EndWriter {
   constructor(private readonly store: JobRunRepository) {}
 
   /**
-   * @param ending null when the attempt completed
    * @returns null when the run is no longer ours
    * @throws what the statement failed with, which may be another run's fault
    */
-  async write(run: OwnedRun, ending: Ending | null): Promise<WrittenEnd | null> {
-    const answer = await this.group.add({ run, ending });
-    if (answer.kind === 'passed over') return this.writeAlone(run, ending);
+  async write(run: OwnedRun, end: RunEnd): Promise<WrittenEnd | null> {
+    const answer = await this.group.add({ run, end });
+    if (answer.kind === 'passed over') return this.writeAlone(run, end);
     return answer.kind === 'written' ? answer.end : null;
   }
 
@@ -41,18 +40,18 @@ export class EndWriter {
    * The same without company: nothing that is wrong with others is in its way. What the database does not accept is
    * written in a form that it does.
    */
-  async writeAlone(run: OwnedRun, ending: Ending | null): Promise<WrittenEnd | null> {
-    return this.store.end(run, ending).catch((error: unknown) => {
-      if (!ending || !isRefusedData(error)) throw error;
-      return this.store.end(run, plainEnding(ending));
+  async writeAlone(run: OwnedRun, end: RunEnd): Promise<WrittenEnd | null> {
+    return this.store.end(run, end).catch((error: unknown) => {
+      if (end.status === 'done' || !isRefusedData(error)) throw error;
+      return this.store.end(run, plainEnd(end));
     });
   }
 
   /** A group that is refused because of one is written one by one. */
-  private async together(ends: readonly RunEnd[]): Promise<readonly (EndAnswer | Refused)[]> {
+  private async together(ends: readonly EndedAttempt[]): Promise<readonly (EndAnswer | Refused)[]> {
     if (ends.length === 1) {
-      const end = await this.writeAlone(ends[0]!.run, ends[0]!.ending);
-      return [end ? { kind: 'written', end } : { kind: 'refused' }];
+      const written = await this.writeAlone(ends[0]!.run, ends[0]!.end);
+      return [written ? { kind: 'written', end: written } : { kind: 'refused' }];
     }
     return this.store.endAll(ends).catch((error: unknown) => {
       if (!isRefusedData(error)) throw error;

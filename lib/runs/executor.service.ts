@@ -1,7 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { DatabaseTime, monotonicNow } from '../database/clock.js';
-import { CancelledError } from '../errors/run.errors.js';
-import { TimeoutError } from './outcome.js';
 import { describeError } from '../errors/stored-error.js';
 import { KnownJobs } from '../jobs/known-jobs.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
@@ -15,9 +13,9 @@ import { ClaimService } from './claim.service.js';
 import { CronRun, cronRunFacts } from './cron-run.js';
 import { IdempotencyKeys } from './idempotency-key.js';
 import { InFlightRun, InFlightRuns } from './in-flight-runs.js';
-import { type HandlerEnd, isVerdict } from './outcome.js';
+import type { HandlerEnd } from './outcome.js';
 import { RunContext } from './run-context.js';
-import { RunEndings } from './run-endings.service.js';
+import { AttemptEnds, RunEndings } from './run-endings.service.js';
 import { RunStepsService } from './run-steps.service.js';
 
 /** Calls the handlers of runs, each in its own context, with all that it may do with its run. */
@@ -48,8 +46,8 @@ export class ExecutorService {
   constructor(
     private readonly handlers: RunHandlers,
     private readonly runs: InFlightRuns,
+    private readonly ends: AttemptEnds,
     private readonly endings: RunEndings,
-    private readonly time: DatabaseTime,
     private readonly events: SchedulerEvents,
   ) {}
 
@@ -76,7 +74,7 @@ export class ExecutorService {
   private async execute(run: InFlightRun): Promise<void> {
     const { jobName, fireTime, attempt } = run.owned;
     const startedAt = monotonicNow();
-    const delayMs = this.time.now() - fireTime.getTime();
+    const delayMs = this.ends.time.now() - fireTime.getTime();
     this.events.emit({ type: 'run.started', jobName, fireTime, attempt, delayMs });
     try {
       const end = await this.handle(run);
@@ -85,7 +83,7 @@ export class ExecutorService {
       // A handler that had its run completed has no say in it any more.
       const error = end.kind === 'failed' ? end.error : null;
       if (run.settled) this.events.emit({ type: 'run.woundUp', jobName, fireTime, attempt, error });
-      else await this.endings.write(run, this.endings.decide(run, end), monotonicNow() - startedAt);
+      else await this.endings.write(run, this.ends.decide(run, end), monotonicNow() - startedAt);
     } finally {
       this.runs.remove(run);
     }
@@ -95,23 +93,11 @@ export class ExecutorService {
     try {
       await this.handlers.call(run);
       await run.end();
-      return this.stopped(run) ?? { kind: 'returned' };
+      return this.ends.read(run, []);
     } catch (thrown) {
       await run.end().catch(() => {});
-      return this.stopped(run, thrown) ?? { kind: 'failed', ...this.endings.failure(run, thrown) };
+      return this.ends.read(run, [thrown]);
     }
-  }
-
-  /**
-   * The end of a handler that was told to stop: why it was told decides, not what it did then.
-   * @returns null when it was not told, or when nothing that is written about it is accepted anyway
-   */
-  private stopped(run: InFlightRun, thrown?: unknown): HandlerEnd | null {
-    const { stopReason } = run;
-    if (!stopReason || run.leaseLost || run.settled) return null;
-    if (stopReason instanceof CancelledError) return { kind: 'cancelled', reason: stopReason.reason };
-    if (!(stopReason instanceof TimeoutError)) return { kind: 'stopped' };
-    return { kind: 'failed', ...this.endings.failure(run, isVerdict(thrown) ? thrown : stopReason) };
   }
 }
 

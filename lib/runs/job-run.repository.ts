@@ -24,22 +24,11 @@ import {
   type WaitingRun,
 } from './claim.js';
 import { JobRun } from './job-run.entity.js';
+import type { RunEnd } from './outcome.js';
 
 /** The first four parameters of every fenced statement: job, fire time, attempt, instance. */
 export function fenceOf(run: OwnedRun): [string, string, number, string] {
   return [run.jobName, run.fireTime.toISOString(), run.attempt, run.instanceId];
-}
-
-/** How a run's attempt ended, when it did not complete. */
-export interface Ending {
-  readonly status: Extract<RunStatus, 'failed' | 'dead' | 'queued' | 'cancelled'>;
-  /** For people; null when the error says it all. */
-  readonly reason: string | null;
-  readonly error: StoredError | null;
-  /** Milliseconds from now to the next attempt; null when there is none. */
-  readonly retryInMs: number | null;
-  /** 1 when the attempt was handed back and does not count. */
-  readonly releases: 0 | 1;
 }
 
 /** How an attempt ended, as the database has it. */
@@ -133,11 +122,10 @@ export class JobRunRepository extends Repository<JobRun> {
   /**
    * Ends an attempt. One that was to be cancelled, and has ended otherwise before it heard of that, is cancelled: it
    * would start again. What is handed back wakes the others up.
-   * @param ending null when it completed
    * @returns null when the run is no longer ours
    */
-  async end(run: OwnedRun, ending: Ending | null): Promise<WrittenEnd | null> {
-    const [answer] = await this.writeEnds([{ run, ending }], true);
+  async end(run: OwnedRun, end: RunEnd): Promise<WrittenEnd | null> {
+    const [answer] = await this.writeEnds([{ run, end }], true);
     return answer!.kind === 'written' ? answer!.end : null;
   }
 
@@ -146,7 +134,7 @@ export class JobRunRepository extends Repository<JobRun> {
    * such statements never wait for each other crosswise.
    * @returns an answer for each, in the order they were given
    */
-  endAll(ends: readonly RunEnd[]): Promise<EndAnswer[]> {
+  endAll(ends: readonly EndedAttempt[]): Promise<EndAnswer[]> {
     return this.writeEnds(ends, false);
   }
 
@@ -258,10 +246,10 @@ export class JobRunRepository extends Repository<JobRun> {
   }
 
   /** @param patient waits for rows that somebody holds: then what is passed over is no longer ours */
-  private async writeEnds(ends: readonly RunEnd[], patient: boolean): Promise<EndAnswer[]> {
+  private async writeEnds(ends: readonly EndedAttempt[], patient: boolean): Promise<EndAnswer[]> {
     if (ends.length === 0) return [];
     const { instanceId } = ends[0]!.run;
-    const given = ends.map(({ run, ending }, place) => {
+    const given = ends.map(({ run, end }, place) => {
       const { jobName, fireTime, attempt } = run;
       return sparse({
         place,
@@ -269,7 +257,7 @@ export class JobRunRepository extends Repository<JobRun> {
         fireTime,
         attempt,
         instanceId: run.instanceId === instanceId ? null : run.instanceId,
-        ...ending,
+        ...(end.status === 'done' ? null : end),
       });
     });
     const rows = await this.database.call<EndedRow>('job_run_end_1', [JSON.stringify(given), instanceId, patient]);
@@ -281,11 +269,10 @@ export class JobRunRepository extends Repository<JobRun> {
   }
 }
 
-/** How one attempt ended. */
-export interface RunEnd {
+/** An attempt, and how it ends. */
+export interface EndedAttempt {
   readonly run: OwnedRun;
-  /** Null when it completed. */
-  readonly ending: Ending | null;
+  readonly end: RunEnd;
 }
 
 /** What became of one end of several. */

@@ -161,42 +161,49 @@ export type HandlerEnd =
   /** It returned or threw after its run was cancelled. */
   | { readonly kind: 'cancelled'; readonly reason: string };
 
-/** What is written about the attempt. */
-export type Outcome =
-  | { readonly kind: 'done' }
-  | { readonly kind: 'retry'; readonly error: StoredError; readonly delayMs: number }
-  | { readonly kind: 'dead'; readonly error: StoredError; readonly reason: string }
-  /**
-   * Handed back: another instance starts it at once, and the attempt does not count. @param reason what its handler
-   * says
-   */
-  | { readonly kind: 'released'; readonly reason?: string }
-  | { readonly kind: 'cancelled'; readonly reason: string };
+/** How an attempt ends, as it is written. */
+export interface RunEnd {
+  readonly status: 'done' | 'failed' | 'dead' | 'queued' | 'cancelled';
+  /** For people; null when the error says it all. */
+  readonly reason: string | null;
+  readonly error: StoredError | null;
+  /** Milliseconds from now to the next attempt; null when there is none. */
+  readonly retryInMs: number | null;
+  /** 1 when the attempt was handed back and does not count. */
+  readonly releases: 0 | 1;
+}
+
+export const DONE: RunEnd = { status: 'done', reason: null, error: null, retryInMs: null, releases: 0 };
+
+/** Handed back: another instance starts it at once, and the attempt does not count. */
+export function released(reason = 'released by a stopping instance'): RunEnd {
+  return { ...DONE, status: 'queued', reason, retryInMs: 0, releases: 1 };
+}
 
 /**
  * Decides what becomes of a run whose handler has ended.
  * @param counted attempts that count so far, this one included
  * @param random 0 to 1, for the backoff's jitter
  */
-export function decideOutcome(
+export function decideEnd(
   end: HandlerEnd,
   policies: Pick<JobPolicies, 'maxAttempts' | 'backoff'>,
   counted: number,
   random: number,
-): Outcome {
+): RunEnd {
   switch (end.kind) {
     case 'returned':
-      return { kind: 'done' };
+      return DONE;
     case 'stopped':
-      return { kind: 'released' };
+      return released();
     case 'cancelled':
-      return { kind: 'cancelled', reason: end.reason };
+      return { ...DONE, status: 'cancelled', reason: end.reason };
     case 'failed': {
       const { error, wish } = end;
       const decision = decideRetry(policies, wish, counted, random);
       return decision.retry
-        ? { kind: 'retry', error, delayMs: decision.delayMs }
-        : { kind: 'dead', error, reason: decision.reason };
+        ? { ...DONE, status: 'failed', error, retryInMs: Math.round(decision.delayMs) }
+        : { ...DONE, status: 'dead', error, reason: decision.reason };
     }
   }
 }
@@ -208,16 +215,10 @@ const LONGEST_REASON = 500;
 const LONGEST_RETRY_MS = 100 * 365 * 86_400_000;
 
 /** How an attempt ended, in a form that every database accepts: for one that was refused as it was. */
-export function plainEnding<
-  Ending extends {
-    readonly reason: string | null;
-    readonly error: StoredError | null;
-    readonly retryInMs: number | null;
-  },
->(ending: Ending): Ending {
-  const { reason, error, retryInMs } = ending;
+export function plainEnd(end: RunEnd): RunEnd {
+  const { reason, error, retryInMs } = end;
   return {
-    ...ending,
+    ...end,
     reason: reason && plainText(reason, LONGEST_REASON),
     error: error && plainError(error),
     retryInMs: retryInMs && Math.min(retryInMs, LONGEST_RETRY_MS),

@@ -1,21 +1,79 @@
 import { Injectable } from '@nestjs/common';
-import { databaseTrouble } from '../errors/database-trouble.js';
 import { DatabaseTime, monotonicNow } from '../database/clock.js';
-import { decideOutcome, type Failure, type HandlerEnd, type Outcome, readFailure } from './outcome.js';
-import { describeError, type StoredError } from '../errors/stored-error.js';
-import { SchedulerEvents } from '../observe/scheduler-events.js';
-import { isRefusedData } from '../database/sql-state.js';
 import { retry } from '../database/retry.js';
+import { isRefusedData } from '../database/sql-state.js';
+import { databaseTrouble } from '../errors/database-trouble.js';
+import { CancelledError } from '../errors/run.errors.js';
+import { describeError, type StoredError } from '../errors/stored-error.js';
 import { FanOutStore } from '../fan-out/page.repository.js';
-import { JobRunRepository, type Ending, type WrittenEnd } from './job-run.repository.js';
+import { SchedulerEvents } from '../observe/scheduler-events.js';
+import type { JobPolicies } from '../options/job-definition.js';
 import { EndWriter } from './end-writer.js';
 import type { InFlightRun } from './in-flight-runs.js';
+import { JobRunRepository, type WrittenEnd } from './job-run.repository.js';
+import { decideEnd, DONE, type HandlerEnd, isVerdict, readFailure, type RunEnd, TimeoutError } from './outcome.js';
+
+/** Decides how attempts end, of runs and of pages. What the job's own functions throw is told. */
+@Injectable()
+export class AttemptEnds {
+  constructor(
+    readonly time: DatabaseTime,
+    private readonly events: SchedulerEvents,
+  ) {}
+
+  /**
+   * How the handler has ended. Where it was told to stop, why it was told decides, and not what it did then; unless
+   * nothing that is written about the run is accepted anyway.
+   * @param thrown what it threw, in a list; an empty one when it returned
+   */
+  read(run: InFlightRun, thrown: readonly unknown[]): HandlerEnd {
+    const { stopReason } = run;
+    if (!stopReason || run.leaseLost || run.settled)
+      return thrown.length === 0 ? { kind: 'returned' } : this.failed(run, thrown[0]);
+    if (stopReason instanceof CancelledError) return { kind: 'cancelled', reason: stopReason.reason };
+    if (!(stopReason instanceof TimeoutError)) return { kind: 'stopped' };
+    return this.failed(run, isVerdict(thrown[0]) ? thrown[0] : stopReason);
+  }
+
+  /**
+   * What becomes of the run, or the page. A backoff function is the application's code: what it throws costs the run its
+   * other attempts, not the process, nor its error.
+   * @param attempt that ends; of a run, or of a page
+   */
+  decide(
+    run: InFlightRun,
+    end: HandlerEnd,
+    policies: Pick<JobPolicies, 'maxAttempts' | 'backoff'> = run.job,
+    attempt: { readonly attempt: number; readonly releases: number } = run.owned,
+  ): RunEnd {
+    try {
+      return decideEnd(end, policies, attempt.attempt - attempt.releases, Math.random());
+    } catch (thrown) {
+      const complaint = describeError(thrown);
+      this.complain(run, 'backoff', complaint);
+      const error = end.kind === 'failed' ? end.error : complaint;
+      return { ...DONE, status: 'dead', error, reason: `its backoff threw: ${complaint.message}` };
+    }
+  }
+
+  private failed(run: InFlightRun, thrown: unknown): HandlerEnd {
+    const retryable = run.settled || run.leaseLost ? null : run.job.retryable;
+    const failure = readFailure(thrown, retryable, this.time.now());
+    if (failure.complaint) this.complain(run, 'retryable', failure.complaint);
+    return { kind: 'failed', ...failure };
+  }
+
+  private complain(run: InFlightRun, option: 'retryable' | 'backoff', error: StoredError): void {
+    const { jobName, fireTime, attempt } = run.owned;
+    this.events.emit({ type: 'policy.failed', jobName, fireTime, attempt, option, error });
+  }
+}
 
 /** What was refused, when an attempt's end was. */
 const WRITES = {
   done: 'completion',
-  released: 'release',
-  retry: 'failure',
+  queued: 'release',
+  failed: 'failure',
   dead: 'failure',
   cancelled: 'cancellation',
 } as const;
@@ -31,43 +89,20 @@ export class RunEndings {
     private readonly writer: EndWriter,
     private readonly fanOuts: FanOutStore,
     private readonly events: SchedulerEvents,
-    private readonly time: DatabaseTime,
   ) {}
 
-  /** Reads what the handler threw, by the job's own rule. */
-  failure(run: InFlightRun, thrown: unknown): Failure {
-    const failure = readFailure(thrown, run.settled ? null : run.job.retryable, this.time.now());
-    if (failure.complaint) this.complain(run, 'retryable', failure.complaint);
-    return failure;
-  }
-
-  /**
-   * Decides what becomes of a run whose handler has ended. A backoff function is the application's code: what it throws
-   * costs the run its other attempts, not the process, nor its error.
-   */
-  decide(run: InFlightRun, end: HandlerEnd): Outcome {
-    try {
-      return decideOutcome(end, run.job, run.owned.attempt - run.owned.releases, Math.random());
-    } catch (thrown) {
-      const complaint = describeError(thrown);
-      this.complain(run, 'backoff', complaint);
-      const error = end.kind === 'failed' ? end.error : complaint;
-      return { kind: 'dead', error, reason: `its backoff threw: ${complaint.message}` };
-    }
-  }
-
   /** @returns how the attempt ended in the database; null when what was to be written is refused */
-  async write(run: InFlightRun, outcome: Outcome, durationMs: number): Promise<WrittenEnd | null> {
+  async write(run: InFlightRun, end: RunEnd, durationMs: number): Promise<WrittenEnd | null> {
     run.ending = true;
-    const written = run.leaseLost ? null : await this.persist(run, outcome);
+    const written = run.leaseLost ? null : await this.persist(run, end);
     run.settled = true;
-    this.report(run, outcome, durationMs, written);
+    this.report(run, end, durationMs, written);
     return written;
   }
 
   /** Writes the completion of a run whose handler goes on. @returns false when the run is no longer ours */
   async complete(run: InFlightRun): Promise<boolean> {
-    return (await this.persist(run, { kind: 'done' })) !== null;
+    return (await this.persist(run, DONE)) !== null;
   }
 
   /**
@@ -81,17 +116,17 @@ export class RunEndings {
   /** The run is done, and its handler goes on. */
   completed(run: InFlightRun): void {
     run.settled = true;
-    this.report(run, { kind: 'done' }, monotonicNow() - run.startedAt, { status: 'done', reason: null });
+    this.report(run, DONE, monotonicNow() - run.startedAt, { status: 'done', reason: null });
   }
 
   /** @returns how the attempt ended in the database; null when it is no longer ours to end */
-  private persist(run: InFlightRun, outcome: Outcome): Promise<WrittenEnd | null> {
-    const ending = outcome.kind === 'done' ? null : endingOf(outcome);
-    const fansOut = outcome.kind === 'done' && mayHavePages(run);
+  private persist(run: InFlightRun, end: RunEnd): Promise<WrittenEnd | null> {
+    // An earlier attempt may have published pages, too.
+    const fansOut = end.status === 'done' && (run.publishes || run.owned.attempt > 1);
     return this.retry(run, async (failures) => {
-      const alone = () => (fansOut ? this.fanOuts.complete(run.owned) : this.writer.writeAlone(run.owned, ending));
+      const alone = () => (fansOut ? this.fanOuts.complete(run.owned) : this.writer.writeAlone(run.owned, end));
       // What failed in company may be another run's fault.
-      if (failures === 0) return fansOut ? alone() : this.writer.write(run.owned, ending);
+      if (failures === 0) return fansOut ? alone() : this.writer.write(run.owned, end);
       return (await alone()) ?? this.store.endOf(run.owned);
     });
   }
@@ -116,71 +151,34 @@ export class RunEndings {
     }).catch(() => null);
   }
 
-  private complain(run: InFlightRun, option: 'retryable' | 'backoff', error: StoredError): void {
-    const { jobName, fireTime, attempt } = run.owned;
-    this.events.emit({ type: 'policy.failed', jobName, fireTime, attempt, option, error });
-  }
-
-  private report(run: InFlightRun, outcome: Outcome, durationMs: number, written: WrittenEnd | null): void {
+  private report(run: InFlightRun, end: RunEnd, durationMs: number, written: WrittenEnd | null): void {
     const { jobName, fireTime, attempt } = run.owned;
     const facts = { jobName, fireTime, attempt };
-    if (!written) {
-      this.events.emit({ type: 'run.refused', ...facts, write: WRITES[outcome.kind] });
-      return;
-    }
-    // Somebody cancelled it, and this process had not heard of it.
-    if (written.status === 'cancelled')
-      return this.events.emit({ type: 'run.cancelled', ...facts, reason: written.reason ?? '' });
-    if (written.status === 'fanned_out')
-      return this.events.emit({ type: 'run.fannedOut', ...facts, pages: written.pages ?? 0, durationMs });
-    if (written.status === 'dead' && outcome.kind === 'done')
-      return this.events.emit({
-        type: 'run.dead',
-        ...facts,
-        error: written.error ?? describeError(written.reason),
-        reason: written.reason ?? '',
-      });
-    switch (outcome.kind) {
-      case 'done':
-        return this.events.emit({ type: 'run.completed', ...facts, durationMs });
-      case 'released':
-        return this.events.emit({ type: 'run.released', ...facts });
+    if (!written) return this.events.emit({ type: 'run.refused', ...facts, write: WRITES[end.status] });
+    const [error, reason] = [written.error ?? end.error, written.reason ?? end.reason ?? ''];
+    switch (written.status === 'cancelled' || written.status === 'fanned_out' ? written.status : end.status) {
+      // Also where somebody cancelled it, and this process had not heard of it.
       case 'cancelled':
-        return this.events.emit({ type: 'run.cancelled', ...facts, reason: outcome.reason });
-      case 'retry':
+        return this.events.emit({ type: 'run.cancelled', ...facts, reason: written.reason ?? '' });
+      case 'fanned_out':
+        return this.events.emit({ type: 'run.fannedOut', ...facts, pages: written.pages ?? 0, durationMs });
+      case 'done':
+        // The last of its pages had ended, and some of them dead.
+        if (written.status === 'dead')
+          return this.events.emit({ type: 'run.dead', ...facts, error: error ?? describeError(reason), reason });
+        return this.events.emit({ type: 'run.completed', ...facts, durationMs });
+      case 'queued':
+        return this.events.emit({ type: 'run.released', ...facts });
+      case 'failed':
         return this.events.emit({
           type: 'run.failed',
           ...facts,
           durationMs,
-          error: outcome.error,
-          retryInMs: outcome.delayMs,
+          error: end.error!,
+          retryInMs: end.retryInMs!,
         });
       case 'dead':
-        return this.events.emit({ type: 'run.dead', ...facts, error: outcome.error, reason: outcome.reason });
+        return this.events.emit({ type: 'run.dead', ...facts, error: end.error!, reason: end.reason! });
     }
-  }
-}
-
-/** An earlier attempt may have published some, too. */
-function mayHavePages(run: InFlightRun): boolean {
-  return run.publishes || run.owned.attempt > 1;
-}
-
-function endingOf(outcome: Exclude<Outcome, { kind: 'done' }>): Ending {
-  switch (outcome.kind) {
-    case 'released':
-      return {
-        status: 'queued',
-        reason: outcome.reason ?? 'released by a stopping instance',
-        error: null,
-        retryInMs: 0,
-        releases: 1,
-      };
-    case 'cancelled':
-      return { status: 'cancelled', reason: outcome.reason, error: null, retryInMs: null, releases: 0 };
-    case 'retry':
-      return { status: 'failed', reason: null, error: outcome.error, retryInMs: outcome.delayMs, releases: 0 };
-    case 'dead':
-      return { status: 'dead', reason: outcome.reason, error: outcome.error, retryInMs: null, releases: 0 };
   }
 }

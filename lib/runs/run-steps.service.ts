@@ -12,6 +12,7 @@ import { anything, expected, flag, type Rule, type OptionTable } from '../option
 import { checkpointJson, KeptCheckpoint } from './checkpoint.js';
 import type { CronRunFacts, RunSteps, RunTransactionOptions, TransactionWork } from './cron-run.js';
 import { type InFlightRun, InFlightRuns } from './in-flight-runs.js';
+import { released } from './outcome.js';
 import { requireUnderWay, RunContext } from './run-context.js';
 import { RunEndings } from './run-endings.service.js';
 import { JobRunRepository } from './job-run.repository.js';
@@ -145,8 +146,8 @@ export class RunStepsService {
       .replaceAll('\0', '')
       .slice(0, LONGEST_REASON)
       .toWellFormed();
-    const outcome = { kind: 'released', reason: said ? `${BY_ITS_HANDLER}: ${said}` : BY_ITS_HANDLER } as const;
-    const written = await this.endings.write(run, outcome, monotonicNow() - run.startedAt);
+    const end = released(said ? `${BY_ITS_HANDLER}: ${said}` : BY_ITS_HANDLER);
+    const written = await this.endings.write(run, end, monotonicNow() - run.startedAt);
     this.runs.forget(run);
     return written?.status === 'queued';
   }

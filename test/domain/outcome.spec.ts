@@ -1,7 +1,7 @@
 import { describe, expect, it, jest } from '@jest/globals';
 import { readFailure, type Wish } from '../../lib/runs/outcome.js';
 import type { Backoff, RetryableFunction } from '../../lib/options/job-definition.js';
-import { decideOutcome, type HandlerEnd, type Outcome } from '../../lib/runs/outcome.js';
+import { decideEnd, DONE, type HandlerEnd, type RunEnd } from '../../lib/runs/outcome.js';
 import { decideRetry } from '../../lib/runs/outcome.js';
 import { InvalidOptionsError } from '../../lib/errors/errors.js';
 import { RetryLater } from '../../lib/runs/outcome.js';
@@ -123,18 +123,22 @@ describe('the outcome of a handler', () => {
   const policies = { maxAttempts: 2, backoff: FIXED };
   const failed = (wish: Wish): HandlerEnd => ({ kind: 'failed', error, wish });
 
-  it.each<[HandlerEnd, number, Outcome]>([
-    [{ kind: 'returned' }, 1, { kind: 'done' }],
-    [{ kind: 'stopped' }, 2, { kind: 'released' }],
-    [{ kind: 'cancelled', reason: 'wrong month' }, 1, { kind: 'cancelled', reason: 'wrong month' }],
-    [failed(RETRY), 1, { kind: 'retry', error, delayMs: 500 }],
-    [failed(RETRY), 2, { kind: 'dead', error, reason: 'attempts used up' }],
-    [failed({ kind: 'later', inMs: 60_000 }), 1, { kind: 'retry', error, delayMs: 60_000 }],
-    [failed({ kind: 'later', inMs: -60_000 }), 1, { kind: 'retry', error, delayMs: 0 }],
-    [failed({ kind: 'later', inMs: 1e18 }), 1, { kind: 'retry', error, delayMs: 10 * 365 * 86_400_000 }],
-    [failed({ kind: 'later', inMs: 60_000 }), 2, { kind: 'dead', error, reason: 'attempts used up' }],
-    [failed({ kind: 'end', reason: 'gave up: no' }), 1, { kind: 'dead', error, reason: 'gave up: no' }],
+  it.each<[HandlerEnd, number, Partial<RunEnd>]>([
+    [{ kind: 'returned' }, 1, { status: 'done' }],
+    [
+      { kind: 'stopped' },
+      2,
+      { status: 'queued', reason: 'released by a stopping instance', retryInMs: 0, releases: 1 },
+    ],
+    [{ kind: 'cancelled', reason: 'wrong month' }, 1, { status: 'cancelled', reason: 'wrong month' }],
+    [failed(RETRY), 1, { status: 'failed', error, retryInMs: 500 }],
+    [failed(RETRY), 2, { status: 'dead', error, reason: 'attempts used up' }],
+    [failed({ kind: 'later', inMs: 60_000 }), 1, { status: 'failed', error, retryInMs: 60_000 }],
+    [failed({ kind: 'later', inMs: -60_000 }), 1, { status: 'failed', error, retryInMs: 0 }],
+    [failed({ kind: 'later', inMs: 1e18 }), 1, { status: 'failed', error, retryInMs: 10 * 365 * 86_400_000 }],
+    [failed({ kind: 'later', inMs: 60_000 }), 2, { status: 'dead', error, reason: 'attempts used up' }],
+    [failed({ kind: 'end', reason: 'gave up: no' }), 1, { status: 'dead', error, reason: 'gave up: no' }],
   ])('%j at attempt %i', (end, counted, outcome) => {
-    expect(decideOutcome(end, policies, counted, 0)).toEqual(outcome);
+    expect(decideEnd(end, policies, counted, 0)).toEqual({ ...DONE, ...outcome });
   });
 });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { JobDefinition } from '../../lib/options/job-definition.js';
-import type { Outcome } from '../../lib/runs/outcome.js';
+import type { RunEnd } from '../../lib/runs/outcome.js';
 import { TimeoutError } from '../../lib/runs/outcome.js';
 import { RetryLater } from '../../lib/runs/outcome.js';
 import { GiveUp } from '../../lib/errors/run.errors.js';
@@ -45,9 +45,9 @@ describe('a handler that was told to stop', () => {
     const runs = new InFlightRuns(events);
     const definition = aJob('job', '* * * * *', policies);
     const job = { definition, handler: async () => handler(runs.list()[0]!) };
-    const written: Outcome[] = [];
+    const written: RunEnd[] = [];
     const endings = Object.assign(someEndings(events, {}), {
-      write: async (_run: InFlightRun, outcome: Outcome) => void written.push(outcome),
+      write: async (_run: InFlightRun, outcome: RunEnd) => void written.push(outcome),
     });
     const executor = anExecutor(job, runs, endings as never, events);
     executor.start([aRun()]);
@@ -59,40 +59,40 @@ describe('a handler that was told to stop', () => {
   };
 
   it.each<[string, (run: InFlightRun) => unknown, object]>([
-    ['nobody told it: it returns', () => {}, { kind: 'done' }],
-    ['nobody told it: it throws', () => fail(new Error('no')), { kind: 'retry', error: { message: 'no' } }],
-    ['by a shutdown: it returns', (run) => run.shutDown(), { kind: 'released' }],
-    ['by a shutdown: it throws', (run) => (run.shutDown(), fail(new Error('no'))), { kind: 'released' }],
+    ['nobody told it: it returns', () => {}, { status: 'done' }],
+    ['nobody told it: it throws', () => fail(new Error('no')), { status: 'failed', error: { message: 'no' } }],
+    ['by a shutdown: it returns', (run) => run.shutDown(), { status: 'queued', releases: 1 }],
+    ['by a shutdown: it throws', (run) => (run.shutDown(), fail(new Error('no'))), { status: 'queued', releases: 1 }],
     [
       'by a timeout: it returns',
       (run) => run.timeOut('maxRunTime'),
-      { kind: 'retry', error: { name: 'TimeoutError' } },
+      { status: 'failed', error: { name: 'TimeoutError' } },
     ],
     [
       'by a timeout: it throws',
       (run) => (run.timeOut('maxRunTime'), fail(new Error('aborted'))),
-      { kind: 'retry', error: { name: 'TimeoutError' } },
+      { status: 'failed', error: { name: 'TimeoutError' } },
     ],
     [
       'by a timeout: it gives up',
       (run) => (run.timeOut('maxRunTime'), fail(new GiveUp('too big'))),
-      { kind: 'dead', error: { name: 'GiveUp' }, reason: 'gave up: too big' },
+      { status: 'dead', error: { name: 'GiveUp' }, reason: 'gave up: too big' },
     ],
     [
       'by a timeout: it knows when',
       (run) => (run.timeOut('maxRunTime'), fail(new RetryLater('1h'))),
-      { kind: 'retry', delayMs: 3_600_000 },
+      { status: 'failed', retryInMs: 3_600_000 },
     ],
-    ['by a cancel: it returns', (run) => run.cancel('wrong month'), { kind: 'cancelled', reason: 'wrong month' }],
+    ['by a cancel: it returns', (run) => run.cancel('wrong month'), { status: 'cancelled', reason: 'wrong month' }],
     [
       'by a cancel: it throws',
       (run) => (run.cancel('wrong month'), fail(new Error('no'))),
-      { kind: 'cancelled', reason: 'wrong month' },
+      { status: 'cancelled', reason: 'wrong month' },
     ],
     [
       'by a cancel while it is shut down',
       (run) => (run.shutDown(), run.cancel('wrong month')),
-      { kind: 'cancelled', reason: 'wrong month' },
+      { status: 'cancelled', reason: 'wrong month' },
     ],
   ])('%s', async (_name, handler, outcome) => {
     expect((await outcomeOf(handler)).outcome).toMatchObject(outcome);
@@ -102,17 +102,17 @@ describe('a handler that was told to stop', () => {
     const { outcome } = await outcomeOf((run) => run.timeOut('maxRunTime'), {
       retryable: (error) => !(error instanceof TimeoutError),
     });
-    expect(outcome).toMatchObject({ kind: 'dead', reason: 'not retryable', error: { name: 'TimeoutError' } });
+    expect(outcome).toMatchObject({ status: 'dead', reason: 'not retryable', error: { name: 'TimeoutError' } });
   });
 
   it('what the job’s own functions throw is told, and the handler’s error is kept', async () => {
     const broken = () => fail(new RangeError('my own bug')) as never;
     const retryable = await outcomeOf(() => fail(new Error('no')), { retryable: broken });
-    expect(retryable.outcome).toMatchObject({ kind: 'retry', error: { message: 'no' } });
+    expect(retryable.outcome).toMatchObject({ status: 'failed', error: { message: 'no' } });
     expect(retryable.told).toContain('policy.failed');
     const backoff = await outcomeOf(() => fail(new Error('no')), { backoff: { kind: 'function', delay: broken } });
     expect(backoff.outcome).toMatchObject({
-      kind: 'dead',
+      status: 'dead',
       error: { message: 'no' },
       reason: 'its backoff threw: my own bug',
     });

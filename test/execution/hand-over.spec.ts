@@ -6,7 +6,7 @@ import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
 import { RunStepsService } from '../../lib/runs/run-steps.service.js';
 import { InFlightRuns, type InFlightRun } from '../../lib/runs/in-flight-runs.js';
 import { requireUnderWay, RunContext } from '../../lib/runs/run-context.js';
-import type { Ending } from '../../lib/runs/job-run.repository.js';
+import type { RunEnd } from '../../lib/runs/outcome.js';
 import { anExecutor, someEndings } from '../support/executor.js';
 import { aJob } from '../support/job.js';
 import { endsAlone } from '../support/ends-alone.js';
@@ -31,9 +31,9 @@ async function execute(
   const runs = new InFlightRuns(events);
   const forgotten: InFlightRun[] = [];
   runs.keptBy({ watch: () => {}, forget: (run) => forgotten.push(run) });
-  const written: Ending[] = [];
+  const written: RunEnd[] = [];
   const store = {
-    end: async (_run: unknown, ending: Ending) => {
+    end: async (_run: unknown, ending: RunEnd) => {
       await sleep(20);
       written.push(ending);
       return status === 'not ours' ? null : { status, reason: 'because' };

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { OwnedRun } from '../../lib/options/run.js';
 import { EndWriter } from '../../lib/runs/end-writer.js';
-import type { Ending } from '../../lib/runs/job-run.repository.js';
+import { DONE, type RunEnd } from '../../lib/runs/outcome.js';
 import { aDue } from '../support/due.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 
@@ -11,7 +11,7 @@ beforeAll(async () => {
 });
 afterAll(() => stores.close());
 
-const failed = (message: string, changes: Partial<Ending> = {}): Ending => ({
+const failed = (message: string, changes: Partial<RunEnd> = {}): RunEnd => ({
   status: 'failed',
   reason: null,
   error: { name: 'Error', message, stack: null },
@@ -49,7 +49,7 @@ describe('an end that the database refuses', () => {
     const writer = new EndWriter(stores.runs);
     const [one, two, three] = (await owned('together-1', 'together-2', 'together-3')) as [OwnedRun, OwnedRun, OwnedRun];
     const ends = await Promise.all([
-      writer.write(one, null),
+      writer.write(one, DONE),
       writer.write(two, failed('nothing \0 here')),
       writer.write(three, failed('refused: é')),
     ]);

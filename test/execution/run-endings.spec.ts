@@ -5,6 +5,7 @@ import { InFlightRun } from '../../lib/runs/in-flight-runs.js';
 import { monotonicNow } from '../../lib/database/clock.js';
 import { endsAlone } from '../support/ends-alone.js';
 import { someEndings } from '../support/executor.js';
+import { DONE as COMPLETED } from '../../lib/runs/outcome.js';
 import { aJob } from '../support/job.js';
 import { aRun } from '../support/run.js';
 
@@ -27,7 +28,7 @@ async function complete(
   const told: SchedulerFact['type'][] = [];
   events.subscribe(({ type }) => told.push(type));
   const run = new InFlightRun(aRun({ leaseDeadline: monotonicNow() + leaseMs }), aJob('job', '* * * * *'));
-  await someEndings(events, endsAlone(store), store).write(run, { kind: 'done' }, 5);
+  await someEndings(events, endsAlone(store), store).write(run, COMPLETED, 5);
   expect(run.settled).toBe(true);
   return told;
 }

@@ -2,8 +2,8 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
 import type { EntityManager } from 'typeorm';
 import type { OwnedRun } from '../../lib/options/run.js';
-import type { Ending } from '../../lib/runs/job-run.repository.js';
 import type { EndAnswer } from '../../lib/runs/job-run.repository.js';
+import { DONE, type RunEnd } from '../../lib/runs/outcome.js';
 import { renewLeases } from '../../lib/runs/heartbeat/lease-keeper.js';
 import { aDue } from '../support/due.js';
 import { callAlone } from '../../lib/database/transactions.js';
@@ -49,7 +49,7 @@ const row = async ({ jobName }: OwnedRun) =>
 const change = (run: OwnedRun, set: string) =>
   stores.test.query(`update job_runs set ${set} where job_name = $1`, [run.jobName]);
 
-const FAILED: Ending = {
+const FAILED: RunEnd = {
   status: 'failed',
   reason: null,
   error: { name: 'Error', message: 'no', stack: null },
@@ -58,11 +58,11 @@ const FAILED: Ending = {
 };
 
 /** With another run's end, which is always accepted. */
-async function inAGroup(run: OwnedRun, ending: Ending | null): Promise<EndAnswer> {
+async function inAGroup(run: OwnedRun, end: RunEnd): Promise<EndAnswer> {
   const other = await owned();
   const [accepted, answer] = await stores.runs.endAll([
-    { run: other, ending: null },
-    { run, ending },
+    { run: other, end: DONE },
+    { run, end },
   ]);
   expect(accepted).toEqual({ kind: 'written', end: { status: 'done', reason: null } });
   return answer!;
@@ -80,7 +80,7 @@ const ended = (run: OwnedRun, json: string | null, complete: boolean) =>
 const WRITES: [string, (run: OwnedRun) => Promise<boolean>][] = [
   ['completion', async (run) => (await stores.runs.complete(run)) !== null],
   ['failure', async (run) => (await stores.runs.end(run, FAILED)) !== null],
-  ['completion in a group', async (run) => (await inAGroup(run, null)).kind === 'written'],
+  ['completion in a group', async (run) => (await inAGroup(run, DONE)).kind === 'written'],
   ['failure in a group', async (run) => (await inAGroup(run, FAILED)).kind === 'written'],
   [
     'heartbeat',
@@ -195,7 +195,7 @@ describe('G3 the fence', () => {
     await holder.query('begin');
     await holder.query('select from job_runs where job_name = $1 for update', [held.jobName]);
     const kinds = async () =>
-      (await stores.runs.endAll([held, free].map((run) => ({ run, ending: null })))).map(({ kind }) => kind);
+      (await stores.runs.endAll([held, free].map((run) => ({ run, end: DONE })))).map(({ kind }) => kind);
     expect(await kinds()).toEqual(['passed over', 'written']);
     await holder.query('rollback');
     await holder.end();
@@ -203,17 +203,17 @@ describe('G3 the fence', () => {
   });
 
   it.each([
-    null,
+    DONE,
     FAILED,
     { ...FAILED, status: 'dead', retryInMs: null, reason: 'no more' },
     { ...FAILED, status: 'queued', error: null, retryInMs: 0, releases: 1 },
   ] as const)('an end in a group writes what it writes by itself: %j', async (ending) => {
     const [alone, together, other] = [await owned(), await owned(), await owned()];
     for (const run of [alone, together]) await change(run, 'cancel_reason = null');
-    const end = ending ? await stores.runs.end(alone, ending) : await stores.runs.complete(alone);
+    const end = await stores.runs.end(alone, ending);
     const [answer] = await stores.runs.endAll([
-      { run: together, ending },
-      { run: other, ending: null },
+      { run: together, end: ending },
+      { run: other, end: DONE },
     ]);
     expect(answer).toEqual({ kind: 'written', end });
     const facts = ({
@@ -238,8 +238,8 @@ describe('G3 the fence', () => {
     const [failed, done] = [await owned(), await owned()];
     for (const run of [failed, done]) await change(run, `cancel_requested_at = now(), cancel_reason = 'wrong month'`);
     const answers = await stores.runs.endAll([
-      { run: failed, ending: FAILED },
-      { run: done, ending: null },
+      { run: failed, end: FAILED },
+      { run: done, end: DONE },
     ]);
     expect(answers).toEqual([
       { kind: 'written', end: { status: 'cancelled', reason: 'wrong month' } },
@@ -248,7 +248,7 @@ describe('G3 the fence', () => {
     expect(await row(failed)).toMatchObject({ status: 'cancelled', next_attempt_at: null, error: { message: 'no' } });
   });
 
-  it.each<[Ending['status'], string]>([
+  it.each<[RunEnd['status'], string]>([
     ['failed', 'cancelled'],
     ['dead', 'cancelled'],
     ['queued', 'cancelled'],

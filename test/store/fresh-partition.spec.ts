@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import pg from 'pg';
+import { DONE } from '../../lib/runs/outcome.js';
 import { eventually } from '../cluster/harness/eventually.js';
 import { aDue } from '../support/due.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
@@ -46,7 +47,7 @@ async function workAt(secondsBefore: number): Promise<void> {
   await stores.reaper.outlook(names);
   const run = (jobName: string) =>
     ({ jobName, fireTime: secondsAgo(secondsBefore), attempt: 1, instanceId: 'A', leaseMs: 60_000 }) as never;
-  const ended = await stores.runs.endAll(names.map((name) => ({ run: run(name), ending: null })));
+  const ended = await stores.runs.endAll(names.map((name) => ({ run: run(name), end: DONE })));
   expect(ended.every(({ kind }) => kind === 'written')).toBe(true);
 }
 

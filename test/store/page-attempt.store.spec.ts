@@ -1,14 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
+import type { RunEnd } from '../../lib/runs/outcome.js';
 import { pageTicket } from '../../lib/fan-out/page.js';
 import type { OwnedRun } from '../../lib/options/run.js';
-import {
-  FanOutStore,
-  PageAttemptStore,
-  type OwnedPage,
-  type PageEnding,
-  PageStore,
-} from '../../lib/fan-out/page.repository.js';
+import { FanOutStore, PageAttemptStore, type OwnedPage, PageStore } from '../../lib/fan-out/page.repository.js';
 import { eventually } from '../cluster/harness/eventually.js';
 import { aDue } from '../support/due.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
@@ -29,8 +24,8 @@ beforeEach(() => stores.test.query('truncate job_runs, job_pages, job_schedule')
 
 const FIRE_TIME = secondsAgo(60);
 const KEY = { jobName: 'job', fireTime: FIRE_TIME };
-const DONE: PageEnding = { status: 'done', error: null, reason: null, retryInMs: null, releases: 0 };
-const FAILED: PageEnding = {
+const DONE: RunEnd = { status: 'done', error: null, reason: null, retryInMs: null, releases: 0 };
+const FAILED: RunEnd = {
   status: 'failed',
   error: { name: 'Error', message: 'no', stack: null },
   reason: null,

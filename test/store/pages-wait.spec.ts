@@ -3,10 +3,11 @@ import { pageTicket } from '../../lib/fan-out/page.js';
 import type { OwnedRun } from '../../lib/options/run.js';
 import { FlagStore, PauseStore } from '../../lib/operations/holds.service.js';
 import { CancelStore } from '../../lib/operations/run-requests.service.js';
-import { FanOutStore, PageStore, PageAttemptStore, type PageEnding } from '../../lib/fan-out/page.repository.js';
+import { FanOutStore, PageStore, PageAttemptStore } from '../../lib/fan-out/page.repository.js';
 import { PageKeepingStore } from '../../lib/fan-out/page-keeper.service.js';
 import { PageLettersStore } from '../../lib/operations/dead-pages.service.js';
 import { aDue } from '../support/due.js';
+import type { RunEnd } from '../../lib/runs/outcome.js';
 import { aJob } from '../support/job.js';
 import { aRun } from '../support/run.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
@@ -48,8 +49,8 @@ const FIRE_TIME = secondsAgo(60);
 const KEY = { jobName: 'job', fireTime: FIRE_TIME };
 const JOB = aJob('job', '* * * * * *', { flag: 'exports' });
 const KNOWN = { name: 'job', maxAttempts: 3, overlap: 'forbid' as const, flag: 'exports' };
-const DONE: PageEnding = { status: 'done', error: null, reason: null, retryInMs: null, releases: 0 };
-const DEAD: PageEnding = {
+const DONE: RunEnd = { status: 'done', error: null, reason: null, retryInMs: null, releases: 0 };
+const DEAD: RunEnd = {
   status: 'dead',
   error: { name: 'Error', message: 'no', stack: null },
   reason: null,
@@ -79,7 +80,7 @@ async function ticketOf(page: string) {
 /** A worker gets the ticket that is the page's by now. */
 const deliver = async (page: string) => attempts.claim(await ticketOf(page), 'W');
 
-async function endPage(page: string, ending: PageEnding): Promise<void> {
+async function endPage(page: string, ending: RunEnd): Promise<void> {
   const claim = await deliver(page);
   if (claim.kind !== 'claimed') throw new Error(`${page}: ${claim.kind}`);
   await attempts.end(claim.page, ending);

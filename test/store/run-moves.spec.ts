@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/glo
 import { planCatchUp } from '../../lib/catch-up/catch-up.js';
 import type { OwnedRun, RunStatus } from '../../lib/options/run.js';
 import { FIRST_STATES, RUN_MOVES } from '../support/run-moves.js';
-import type { Ending } from '../../lib/runs/job-run.repository.js';
+import type { RunEnd } from '../../lib/runs/outcome.js';
 import { aJob } from '../support/job.js';
 import { columnsOf, insertRun, RUN_STATES } from '../support/run-rows.js';
 import { aDue } from '../support/due.js';
@@ -111,7 +111,7 @@ describe('the statements of the library', () => {
     return owned(answer!.attempt!);
   }
 
-  const ending = (given: Partial<Ending>): Ending => ({
+  const ending = (given: Partial<RunEnd>): RunEnd => ({
     status: 'failed',
     reason: 'test',
     error: null,

@@ -1,4 +1,5 @@
 import { resolveSchedulerOptions } from '../../lib/options/resolve-options.js';
+import { DONE } from '../../lib/runs/outcome.js';
 import { monthsAround } from '../../lib/options/retention.js';
 import { BackfillCancelStore, BackfillStore } from '../../lib/catch-up/backfill.repository.js';
 import { BackfillFeedStore } from '../../lib/catch-up/backfill-feed.service.js';
@@ -128,7 +129,7 @@ class JobRunRepositoryForTests extends JobRunRepository {
   }
 
   complete(run: OwnedRun): Promise<WrittenEnd | null> {
-    return this.end(run, null);
+    return this.end(run, DONE);
   }
 }
 

@@ -95,8 +95,8 @@ export async function watchBoundaries(app: INestApplicationContext): Promise<voi
     after: (_answers, due) => boundaries.reachClaim('after the claim', due),
   });
   around(app.get(ends), 'write', {
-    before: (run, ending) => (ending === null ? boundaries.reach('before the completion', run) : undefined),
-    after: (_written, run, ending) => (ending === null ? boundaries.reach('after the completion', run) : undefined),
+    before: (run, end) => (end.status === 'done' ? boundaries.reach('before the completion', run) : undefined),
+    after: (_written, run, end) => (end.status === 'done' ? boundaries.reach('after the completion', run) : undefined),
   });
 }
 
