@@ -29,7 +29,7 @@ import { PageEndings } from './fan-out/page-endings.service.js';
 import { PageExecutor, PagesInFlight } from './fan-out/page-executor.service.js';
 import { PageHandOver, PageQueues, PageWorkers } from './fan-out/page-queues.js';
 import { ReceiptService } from './receipts/receipt.service.js';
-import { RunContext } from './runs/run-context.js';
+import { RunContext, SchedulerContext } from './runs/run-context.js';
 import { GivenUpRuns, FastFailoverService } from './runs/fast-failover.service.js';
 import { LivenessProof } from './runs/liveness-proof.js';
 import { AttemptEnds, RunEndings } from './runs/run-endings.service.js';
@@ -121,6 +121,7 @@ const PUBLIC_SERVICES = [
   ReceiptService,
   FanOutService,
   SchedulerService,
+  SchedulerContext,
   TickerService,
 ];
 

@@ -24,6 +24,7 @@ export { fireTimesBetween, nextFireTimes, previousFireTime, type Schedule } from
 
 // Runs
 export { CronRun, type RunCheckpoint } from './runs/cron-run.js';
+export { SchedulerContext } from './runs/run-context.js';
 export type { RunKey, RunStatus, RunTrigger } from './options/run.js';
 export { ClaimService } from './runs/claim.service.js';
 export { HeartbeatService } from './runs/heartbeat/heartbeat.service.js';

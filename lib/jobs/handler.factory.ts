@@ -1,5 +1,5 @@
-import { Injectable, type Type } from '@nestjs/common';
-import { type ContextId, ContextIdFactory, ExternalContextCreator, type NestContainer } from '@nestjs/core';
+import { Inject, Injectable, type NestInterceptor, type Type } from '@nestjs/common';
+import { type ContextId, ContextIdFactory, ExternalContextCreator, ModuleRef, type NestContainer } from '@nestjs/core';
 import { ExternalExceptionFilterContext } from '@nestjs/core/exceptions/external-exception-filter-context.js';
 import type { ExternalExceptionsHandler } from '@nestjs/core/exceptions/external-exceptions-handler.js';
 import { GuardsConsumer } from '@nestjs/core/guards/guards-consumer.js';
@@ -12,8 +12,10 @@ import { PipesConsumer } from '@nestjs/core/pipes/pipes-consumer.js';
 import { PipesContextCreator } from '@nestjs/core/pipes/pipes-context-creator.js';
 import 'reflect-metadata';
 import { isObservable, lastValueFrom } from 'rxjs';
+import { InvalidOptionsError } from '../errors/errors.js';
 import { GiveUp } from '../errors/run.errors.js';
-import { CRON_ARGUMENTS_METADATA } from '../options/tokens.js';
+import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
+import { CRON_ARGUMENTS_METADATA, SCHEDULER_OPTIONS } from '../options/tokens.js';
 
 /** Where Nest keeps what `createParamDecorator` declares. */
 const NEST_ROUTE_ARGUMENTS = '__routeArguments__';
@@ -152,13 +154,54 @@ const RUN_AS_PARAMETER = {
 @Injectable()
 export class HandlerFactory {
   private readonly injector = new Injector();
+  private readonly interceptors = new InterceptorsConsumer();
+  private around: readonly NestInterceptor[] = [];
 
   constructor(
     private readonly nest: ExternalContextCreator,
     private readonly contexts: HandlerContexts,
+    private readonly modules: ModuleRef,
+    @Inject(SCHEDULER_OPTIONS) private readonly options: Pick<ResolvedSchedulerOptions, 'interceptors'>,
   ) {}
 
+  /** Finds the interceptors of all handlers, once all providers are there. @throws InvalidOptionsError */
+  async prepare(): Promise<void> {
+    this.around = await Promise.all(
+      this.options.interceptors.map((given) => (typeof given === 'function' ? this.interceptorOf(given) : given)),
+    );
+  }
+
   create(wrapper: InstanceWrapper, methodName: string, parameters: readonly HandlerParameter[] = RUN): Handler {
+    const handler = this.handlerOf(wrapper, methodName, parameters);
+    return async (run, page) => {
+      if (this.around.length === 0) return handler(run, page);
+      const result: unknown = await this.interceptors.intercept(
+        [...this.around],
+        [run, page],
+        wrapper.instance,
+        wrapper.instance[methodName],
+        () => handler(run, page),
+        'cron',
+      );
+      return isObservable(result) ? lastValueFrom(result, { defaultValue: undefined }) : result;
+    };
+  }
+
+  private async interceptorOf(type: Type<NestInterceptor>): Promise<NestInterceptor> {
+    const refuse = (problem: string): never => {
+      throw new InvalidOptionsError([`DistributedSchedulerModule: interceptors: ${problem}`]);
+    };
+    try {
+      return this.modules.get(type, { strict: false });
+    } catch (error) {
+      if ((error as Error).constructor.name !== 'UnknownElementException') return refuse((error as Error).message);
+      return this.modules
+        .create(type)
+        .catch(() => refuse(`${type.name} injects something: add it to the providers of a module of yours`));
+    }
+  }
+
+  private handlerOf(wrapper: InstanceWrapper, methodName: string, parameters: readonly HandlerParameter[]): Handler {
     if (wrapper.isDependencyTreeStatic() && !wrapper.isTransient)
       return this.boundWhenNeeded(wrapper.instance, methodName, parameters);
     return async (run, page) => {

@@ -38,6 +38,11 @@ export class JobExplorer {
     return [CRON_METADATA, HANDLER_METADATA, PAGE_METADATA].every((key) => this.methods.areMade(key));
   }
 
+  /** What is around all handlers is found. */
+  prepare(): Promise<void> {
+    return this.handlers.prepare();
+  }
+
   /** @throws InvalidOptionsError that names every class, method and job with a problem */
   explore(): Declarations {
     const problems: string[] = [];

@@ -33,9 +33,10 @@ export class Registrar {
   }
 
   /** Finds everything that is wrong with the code, before the database is touched. */
-  gather(): void {
+  async gather(): Promise<void> {
     this.known.declare(this.explorer.explore());
     this.pageQueues.require();
+    await this.explorer.prepare();
   }
 
   async register(): Promise<void> {

@@ -73,7 +73,7 @@ export class SchedulerLifecycle implements OnModuleInit, OnApplicationBootstrap,
   /** Once: here, or before, where another provider's `onModuleInit` asks for something. */
   private registering(): Promise<void> {
     this.registered ??= this.closingOnFailure(async () => {
-      this.registrar.gather();
+      await this.registrar.gather();
       this.logger.listen();
       this.databaseWatch.listen();
       await this.alerts.listen();

@@ -1,3 +1,4 @@
+import type { NestInterceptor, Type } from '@nestjs/common';
 import { unknownOption } from '../errors/errors.js';
 import { isAbsolute } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -96,6 +97,19 @@ export const flag: Rule<boolean> = (given) =>
 export function functionOf<T>(of: string): Rule<T> {
   return (given) => (typeof given === 'function' ? { value: given as T } : expected(`a function of ${of}`, given));
 }
+
+/** An interceptor as Nest knows it: an object, or its class. Its `ExecutionContext` has the type `'cron'`. */
+export type InterceptorOption = NestInterceptor | Type<NestInterceptor>;
+
+/** A list of interceptors: their classes, or objects. */
+export const interceptorList: Rule<readonly InterceptorOption[]> = (given) => {
+  const wrong = Array.isArray(given)
+    ? given.find((one) => typeof one !== 'function' && typeof (one as NestInterceptor | null)?.intercept !== 'function')
+    : given;
+  return Array.isArray(given) && wrong === undefined
+    ? { value: Object.freeze([...(given as InterceptorOption[])]) }
+    : expected('a list of interceptors, classes or objects', wrong);
+};
 
 /** Anything: what is read as a whole, elsewhere. */
 export const anything: Rule<unknown> = (given) => ({ value: given });

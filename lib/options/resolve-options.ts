@@ -1,5 +1,5 @@
 import type { DataSource } from 'typeorm';
-import { expected, defaultsOf, readOptions } from './option-rules.js';
+import { expected, defaultsOf, type InterceptorOption, readOptions } from './option-rules.js';
 import type { DistributedSchedulerOptions, PostgresConnection, FeatureFlags } from './scheduler-options.js';
 import { InvalidOptionsError } from '../errors/errors.js';
 import { resolveAlerts, type ResolvedAlertOptions } from './alert-options.js';
@@ -144,6 +144,7 @@ export interface ResolvedSchedulerOptions {
   readonly shutdownTimeoutMs: number;
   /** Null: the table alone decides. */
   readonly featureFlags: FeatureFlags | null;
+  readonly interceptors: readonly InterceptorOption[];
   readonly strict: boolean;
   readonly waitForDatabaseMs: number;
   readonly alerts: ResolvedAlertOptions;
@@ -187,6 +188,7 @@ export function resolveSchedulerOptions(
     heartbeatThread: all.heartbeatThread ?? null,
     shutdownTimeoutMs: all.shutdownTimeout,
     featureFlags: all.featureFlags ?? null,
+    interceptors: all.interceptors ?? [],
     strict: all.strict,
     waitForDatabaseMs: all.waitForDatabase,
     alerts: alerts.values,

@@ -1,7 +1,8 @@
-import type { FactoryProvider, InjectionToken, ModuleMetadata, Type, Provider } from '@nestjs/common';
+import type { FactoryProvider, InjectionToken, ModuleMetadata, Provider, Type } from '@nestjs/common';
 import type { DataSource, DataSourceOptions } from 'typeorm';
 import type { Duration } from './duration.js';
 import type { AlertOptions } from './alert-options.js';
+import type { InterceptorOption } from './option-rules.js';
 import type { DistributedCronOptions } from './job-definition.js';
 import { SCHEDULER_OPTIONS_INPUT } from './tokens.js';
 import { InvalidOptionsError } from '../errors/errors.js';
@@ -108,6 +109,12 @@ export interface DistributedSchedulerOptions {
    * @default the table alone
    */
   featureFlags?: FeatureFlags;
+  /**
+   * Around the handlers of all jobs and pages, the first one outermost, before what is bound on a handler: tracing,
+   * tenants, error reports. A class that injects something is a provider of the application.
+   * @default none
+   */
+  interceptors?: readonly InterceptorOption[];
   /**
    * True: a job that leaves its `owner`, `overlap` or `missed` implicit fails the start; otherwise one line names
    * them. @default false

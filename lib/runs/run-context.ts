@@ -24,10 +24,12 @@ export class RunContext {
   private readonly storage = new AsyncLocalStorage<InFlightRun>();
   private readonly transactions = new AsyncLocalStorage<OpenTransaction>();
   private readonly given = new WeakMap<CronRun, InFlightRun>();
+  private readonly handed = new WeakMap<InFlightRun, CronRun>();
 
   /** Everything the handler awaits belongs to the run, and so does what is given its `CronRun` later. */
   enter<Result>(run: InFlightRun, cronRun: CronRun, handler: (cronRun: CronRun) => Promise<Result>): Promise<Result> {
     this.given.set(cronRun, run);
+    this.handed.set(run, cronRun);
     return inCleanContext(() => this.storage.run(run, () => handler(cronRun)));
   }
 
@@ -35,6 +37,12 @@ export class RunContext {
   get current(): InFlightRun | undefined {
     const run = this.storage.getStore();
     return run?.ended ? undefined : run;
+  }
+
+  /** What its handler was given. */
+  get cronRun(): CronRun | undefined {
+    const run = this.current;
+    return run && this.handed.get(run);
   }
 
   /** The transaction that the code here is inside of; undefined outside of one. */
@@ -71,6 +79,17 @@ export class RunContext {
     const run = this.given.get(given);
     if (!run || run.ended) throw afterRun(what, given);
     return run;
+  }
+}
+
+/** Inject it where the run is not passed along: a logger, a tenant, a repository. */
+@Injectable()
+export class SchedulerContext {
+  constructor(private readonly context: RunContext) {}
+
+  /** The run whose handler called this code, at any depth; undefined outside of one, and when it has ended. */
+  get run(): CronRun | undefined {
+    return this.context.cronRun;
   }
 }
 

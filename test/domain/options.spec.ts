@@ -49,6 +49,7 @@ describe('the options of the module', () => {
       shutdownTimeoutMs: 20_000,
       fastFailover: false,
       heartbeatThread: null,
+      interceptors: [],
       featureFlags: null,
       strict: false,
       waitForDatabaseMs: 0,
