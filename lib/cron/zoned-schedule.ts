@@ -1,7 +1,8 @@
 import { firingIn, clockChangesOf, type ClockChange } from './clock-changes.js';
 import { countMatches, firstMatch, lastMatch } from './cron-matches.js';
 import type { CronExpression } from './cron-expression.js';
-import { timeZoneWarning, type OffsetPeriod, type TimeZone } from './time-zone.js';
+import type { OffsetPeriod, TimeZone } from './time-zone.js';
+import { timeZoneWarning } from './zone-names.js';
 
 /**
  * One set of fire times: it depends on the expression and the zone alone. All instants are epoch milliseconds of whole

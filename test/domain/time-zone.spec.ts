@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { resolveTimeZone, timeZoneOf, timeZoneWarning } from '../../lib/cron/time-zone.js';
+import { timeZoneOf } from '../../lib/cron/time-zone.js';
+import { resolveTimeZone, timeZoneWarning } from '../../lib/cron/zone-names.js';
 
 describe('the name of a zone', () => {
   it.each([
