@@ -1,7 +1,17 @@
 import ms from 'ms';
 
-/** Milliseconds as a number, or a string such as `'30s'`, `'2m'`, `'24h'`, `'7d'`. */
-export type Duration = number | string;
+type Unit =
+  | ('ms' | 'msec' | 'msecs' | 'millisecond' | 'milliseconds')
+  | ('s' | 'sec' | 'secs' | 'second' | 'seconds')
+  | ('m' | 'min' | 'mins' | 'minute' | 'minutes')
+  | ('h' | 'hr' | 'hrs' | 'hour' | 'hours')
+  | ('d' | 'day' | 'days' | 'w' | 'week' | 'weeks' | 'y' | 'yr' | 'yrs' | 'year' | 'years');
+
+/**
+ * Milliseconds as a number, or a string such as `'30s'`, `'2m'`, `'24h'`, `'7d'`, `'5 minutes'`. Units are read in any
+ * case.
+ */
+export type Duration = number | `${number}${Unit}` | `${number} ${Unit}`;
 
 /** The longest delay a Node.js timer takes; a longer one fires at once. */
 export const LONGEST_TIMER_MS = 2 ** 31 - 1;

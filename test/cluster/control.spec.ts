@@ -60,7 +60,7 @@ describe('what an operator does on another replica', () => {
 
   it('tells a handler on another replica to stop within a second, though nobody polls', async () => {
     const steps = [{ gate: 'running' }, { untilAborted: true as const }];
-    const scheduler = { pollInterval: '1h' };
+    const scheduler = { pollInterval: '1h' } as const;
     await cluster.startAll(['one', 'two'], {
       jobs: [{ name: 'exports', cron: '0 3 29 2 *', lease: '10m', overlap: 'forbid', steps }],
       scheduler,

@@ -40,7 +40,7 @@ describeWithFakedClocks('a database whose clock steps', () => {
   }));
   // A lease outlives a step, but for one test. The ticker claims more often than the clock is read: it meets the step
   // first.
-  const scheduler = { pollInterval: '2s', defaults: { lease: '2h' } };
+  const scheduler = { pollInterval: '2s', defaults: { lease: '2h' } } as const;
 
   /** Everything so far is decided, and every missed occurrence that is to be run has been. */
   async function settled(): Promise<Date> {

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import type { Duration } from '../../lib/options/duration.js';
 import { Renumbering } from '../support/renumbering.js';
 import { Wire } from '../support/wire.js';
 import { Cluster, SLACK_MS } from './harness/cluster.js';
@@ -24,7 +25,7 @@ describe('replicas with fast failover', () => {
     await cluster.end();
   });
 
-  const job = (cron: string, lease: string, steps: readonly Step[]): ReplicaJob[] => [
+  const job = (cron: string, lease: Duration, steps: readonly Step[]): ReplicaJob[] => [
     { name: 'job', cron, lease, maxAttempts: 20, steps },
   ];
 

@@ -4,6 +4,7 @@ import { Cluster, SLACK_MS } from './harness/cluster.js';
 import { EVERY_SECOND } from './harness/crons.js';
 import { eventually } from './harness/eventually.js';
 import type { Attempt } from './replica/messages.js';
+import type { ReplicaJob } from './replica/settings.js';
 
 describe('replicas whose sessions are ended by the server', () => {
   let cluster: Cluster;
@@ -11,7 +12,9 @@ describe('replicas whose sessions are ended by the server', () => {
   afterEach(() => cluster.end());
 
   it('B21 G5 G14 an occurrence that throws, one whose process dies and one whose completion is cut off: the fourth runs on time', async () => {
-    const jobs = [{ name: 'job', cron: '*/5 * * * * *', lease: '5s', backoff: '1h', steps: [{ gate: 'running' }] }];
+    const jobs: ReplicaJob[] = [
+      { name: 'job', cron: '*/5 * * * * *', lease: '5s', backoff: '1h', steps: [{ gate: 'running' }] },
+    ];
     await cluster.startAll(['one', 'two'], { jobs });
     const throws = await cluster.anyAtGate('running');
     const later = (slots: number): Omit<Attempt, 'attempt'> => ({

@@ -73,7 +73,7 @@ describe('a replica that is asked to end while its handler runs', () => {
     const cron = await everyTenSeconds(cluster.ledger);
     const job = { name: 'mailing', cron, maxAttempts: 1, overlap: 'forbid', lease: '10m' } as const;
     // No poll comes in the time of a test: only a wake-up can do it.
-    const scheduler = { shutdownTimeout: 200, pollInterval: '1h' };
+    const scheduler = { shutdownTimeout: 200, pollInterval: '1h' } as const;
     const leaving = await cluster.start('leaving', {
       jobs: [
         {
@@ -123,7 +123,7 @@ describe('a replica that is asked to end while its handler runs', () => {
   it('hands its run back when the handler has ended, and another begins within a second', async () => {
     const cron = await everyTenSeconds(cluster.ledger);
     const job = { name: 'mailing', cron, overlap: 'forbid', lease: '10m' } as const;
-    const scheduler = { shutdownTimeout: 200, pollInterval: '1h' };
+    const scheduler = { shutdownTimeout: 200, pollInterval: '1h' } as const;
     const leaving = await cluster.start('leaving', {
       jobs: [{ ...job, steps: [{ gate: 'running' }, { untilAborted: true }] }],
       scheduler,

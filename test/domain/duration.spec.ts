@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { formatDuration, parseDuration } from '../../lib/options/duration.js';
+import { type Duration, formatDuration, parseDuration } from '../../lib/options/duration.js';
 
 describe('parseDuration', () => {
   it.each<[unknown, number]>([
@@ -60,5 +60,15 @@ describe('formatDuration', () => {
         expect(parts.reduce((sum, part) => sum + parseDuration(part)!, 0)).toBe(millis);
       }),
     );
+  });
+});
+
+describe('the type of a duration', () => {
+  it('takes what is read, and refuses a text without a unit that is known', () => {
+    const taken: readonly Duration[] = [1_500, '100ms', '1.5s', '5 minutes', '1h', '2 hrs', '7d', '1w', '1 year'];
+    for (const duration of taken) expect(parseDuration(duration)).not.toBeNull();
+    // @ts-expect-error no unit
+    const [noUnit, noNumber, unknownUnit]: [Duration, Duration, Duration] = ['30', 's', '3 moons'];
+    for (const duration of [noUnit, noNumber, unknownUnit]) expect(parseDuration(duration)).toBeNull();
   });
 });

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import type { Duration } from '../../lib/options/duration.js';
 import { Injectable } from '@nestjs/common';
 import { DistributedCron, DistributedSchedulerModule, SchedulerEvents } from '../../lib/index.js';
 import { SchedulerLifecycle } from '../../lib/lifecycle/scheduler.lifecycle.js';
@@ -63,7 +64,7 @@ describe('G13 closing is bounded', () => {
 
 describe('closing while the duties start leaves nothing running', () => {
   /** An application whose start stands still behind its partitions, before its heartbeat. */
-  async function starting(shutdownTimeout: string) {
+  async function starting(shutdownTimeout: Duration) {
     let goOn = () => {};
     const gate = new Promise<void>((resolve) => (goOn = resolve));
     let reached = () => {};
