@@ -71,7 +71,7 @@ import {
 import { resolveSchedulerOptions, type ResolvedSchedulerOptions } from './options/resolve-options.js';
 import { DatabaseTime } from './database/clock.js';
 import { Registration } from './database/registration.js';
-import { createInstanceId, rootPackageName } from './lifecycle/instance.js';
+import { createInstanceId, rootPackage } from './lifecycle/instance.js';
 import { BackfillService } from './catch-up/backfill-feed.service.js';
 import { CatchUpService } from './catch-up/catch-up.service.js';
 import { ClaimOrder } from './runs/claim-order.js';
@@ -94,7 +94,7 @@ const OPTIONS_PROVIDERS: Provider[] = [
       resolveSchedulerOptions(given, {
         env: process.env,
         embeddedInstalled: isEmbeddedPostgresInstalled(),
-        packageName: rootPackageName(),
+        packageName: rootPackage()?.name ?? null,
       }),
   },
   { provide: INSTANCE_ID, useFactory: createInstanceId },

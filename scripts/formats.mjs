@@ -17,6 +17,7 @@ const ENTRIES = {
   testing: 'lib/testing/index',
   trigger: 'lib/trigger/index',
   bullmq: 'lib/bullmq/index',
+  schedule: 'lib/schedule/index',
 };
 
 /** Dependencies without a CommonJS build, which comes along. */

@@ -25,6 +25,7 @@ const FLOORS = [
   'trigger',
   'testing',
   '.',
+  'schedule',
   'cli',
 ];
 

@@ -2,12 +2,14 @@ import { isDate } from 'node:util/types';
 import { InvalidOptionsError, unknownOption } from '../errors/errors.js';
 import { withCalendar, readCalendar } from './calendar.js';
 import { parseCronExpression } from './cron-expression.js';
+import { IntervalSchedule, isInterval } from './interval-schedule.js';
 import { timeZoneOf } from './time-zone.js';
 import { type Schedule, ZonedSchedule } from './zoned-schedule.js';
 
 export type { Schedule } from './zoned-schedule.js';
 
 /**
+ * @param expression five cron fields, or six with seconds first, an alias such as `@daily`, or an interval: `every 90s`
  * @param jobName spreads `H`
  * @param calendar from {@link Schedule.calendar}
  * @throws {InvalidScheduleError} when the expression cannot be read or never fires
@@ -21,8 +23,10 @@ export function compileSchedule(
   calendar: string | null = null,
 ): Schedule {
   const zone = timeZoneOf(timeZone);
-  const cron = parseCronExpression(expression, { jobName });
-  const schedule = new ZonedSchedule(cron, zone);
+  const every = isInterval(expression);
+  // Of an interval no day is left out.
+  const cron = parseCronExpression(every ? '* * * * *' : expression, { jobName });
+  const schedule = every ? new IntervalSchedule(expression, zone.name) : new ZonedSchedule(cron, zone);
   return calendar === null ? schedule : withCalendar(schedule, readCalendar(calendar), cron.days, zone);
 }
 

@@ -27,7 +27,9 @@ export type UsageErrorCode =
   /** A decorator of this library stands where it can't work. */
   | 'invalid-decorator'
   /** The module is imported without its options, or more than once. */
-  | 'invalid-module';
+  | 'invalid-module'
+  /** What `@nestjs/schedule` does in one process, and no replica can do for all of them. */
+  | 'not-distributed';
 
 /** What surrounds the scheduler is not as it has to be: an administrator has to act. */
 export type SetupErrorCode =

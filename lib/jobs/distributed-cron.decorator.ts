@@ -28,7 +28,7 @@ export interface CronDeclaration {
  * Guards, pipes, interceptors and filters bound on the method or its class apply; global ones do not. An error that a
  * filter answers with a value counts as handled.
  *
- * @param expression five cron fields, or six with seconds first, or an alias such as `@daily`
+ * @param expression five cron fields, or six with seconds first, an alias such as `@daily`, or an interval: `every 90s`
  */
 export function DistributedCron(expression: string, options: DistributedCronOptions = {}): MethodDecorator {
   return declaring('DistributedCron', CRON_METADATA, { expression, options });

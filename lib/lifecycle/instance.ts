@@ -12,28 +12,31 @@ export function createInstanceId(): string {
 }
 
 /**
- * The name in the application's package.json: the nearest one above the working directory, or else above the main
- * script.
- * Null where there is none, or none with a name.
+ * The application's package.json: the nearest one above the working directory, or else above the main script. Null where
+ * there is none, or none with a name.
  */
-export function rootPackageName(): string | null {
+export function rootPackage(): { readonly name: string; readonly version: string | null } | null {
   const script = process.argv[1];
   const places = [
     currentDirectory(),
     ...(script && !script.includes(`${sep}node_modules${sep}`) ? [dirname(script)] : []),
   ];
   for (const place of places) {
-    const name = place === null ? null : nameAbove(place);
-    if (name !== null) return name;
+    const found = place === null ? null : packageAbove(place);
+    if (found !== null) return found;
   }
   return null;
 }
 
-function nameAbove(folder: string): string | null {
+function packageAbove(folder: string): ReturnType<typeof rootPackage> {
   for (let at = folder; ; at = dirname(at)) {
     try {
-      const { name } = JSON.parse(readFileSync(join(at, 'package.json'), 'utf8')) as { name?: unknown };
-      return typeof name === 'string' && name.trim() !== '' ? name.trim().slice(0, 200) : null;
+      const { name, version } = JSON.parse(readFileSync(join(at, 'package.json'), 'utf8')) as Record<string, unknown>;
+      if (typeof name !== 'string' || name.trim() === '') return null;
+      return {
+        name: name.trim().slice(0, 200),
+        version: typeof version === 'string' && version !== '' ? version.slice(0, 100) : null,
+      };
     } catch {
       if (dirname(at) === at) return null;
     }

@@ -9,7 +9,7 @@ import { problemsOfRetention } from './retention.js';
 /** A job made at run time. Its options are those of `@DistributedCron`, as far as they can be stored. */
 export interface RunTimeJob extends Omit<DistributedCronOptions, 'name' | 'previously'> {
   readonly name: string;
-  /** Five cron fields, or six with seconds first, or an alias such as `@daily`. */
+  /** Five cron fields, or six with seconds first, an alias such as `@daily`, or an interval: `every 90s`. */
   readonly cron: string;
   /** The name of a `@DistributedCronHandler`. */
   readonly handler: string;

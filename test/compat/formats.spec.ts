@@ -5,7 +5,7 @@ import { describe, expect, it } from '@jest/globals';
 
 const run = promisify(execFile);
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
-const SUB_PATHS = ['', '/migrations', '/testing', '/trigger', '/bullmq'];
+const SUB_PATHS = ['', '/migrations', '/testing', '/trigger', '/bullmq', '/schedule'];
 
 /** Loads all sub-paths in the given order of formats, by the package's own name. @returns what differs */
 async function differences(first: 'import' | 'require'): Promise<unknown> {
