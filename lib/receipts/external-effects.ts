@@ -8,7 +8,6 @@ import { databaseTrouble } from '../errors/database-trouble.js';
 import { describeError, plainError, storableJson, type StoredError } from '../errors/stored-error.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
 import { againOnConflict, retry } from '../database/retry.js';
-import { monotonicNow } from '../database/clock.js';
 import { isRefusedData } from '../database/sql-state.js';
 import type { ReceiptKey } from '../options/run.js';
 import { IdempotencyKeys } from '../runs/idempotency-key.js';
@@ -147,9 +146,7 @@ export class ExternalEffects {
    * A process that was frozen after it had opened the receipt: the next attempt may be at it, so the call is not begun.
    */
   private isOver(run: InFlightRun): boolean {
-    const loss = run.leaseLost ? null : run.lossAt(monotonicNow());
-    if (loss) this.runs.lose(run, loss);
-    return run.signal.aborted;
+    return !this.runs.isOurs(run) || run.signal.aborted;
   }
 
   private async failed<Answer>(
@@ -187,7 +184,7 @@ export class ExternalEffects {
           failures,
           trouble: databaseTrouble(error),
         });
-        return !isRefusedData(error) && !run.leaseLost && monotonicNow() + waitMs < run.leaseDeadline;
+        return !isRefusedData(error) && run.holdsFor(waitMs);
       },
     );
   }

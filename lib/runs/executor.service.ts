@@ -56,12 +56,8 @@ export class ExecutorService {
     const now = monotonicNow();
     const started = owned
       .map((one) => new InFlightRun(one, this.handlers.jobOf(one), this.runs.lifeline))
-      .filter((run) => {
-        // A process that was frozen or blocked after its claim: another may have begun.
-        const loss = run.lossAt(now);
-        if (loss) this.runs.lose(run, loss);
-        return !loss;
-      });
+      // Not in a process that was frozen or blocked after its claim: another may have begun.
+      .filter((run) => this.runs.isOurs(run, now));
     this.runs.add(...started);
     for (const run of started) {
       this.execute(run).catch((error: unknown) => {

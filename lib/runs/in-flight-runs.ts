@@ -76,6 +76,16 @@ export class InFlightRun {
     return this.renewUntil <= now ? 'ran too long' : 'expired';
   }
 
+  /** Whether the lease still holds in so many milliseconds, if nothing more is heard. */
+  holdsFor(millis: number): boolean {
+    return !this.leaseLost && monotonicNow() + millis < this.leaseDeadline;
+  }
+
+  /** This attempt has published pages, or an earlier one may have. */
+  get mayHavePages(): boolean {
+    return this.publishes || this.owned.attempt > 1;
+  }
+
   /** When its claim was sent. */
   private get claimedAt(): number {
     return this.owned.leaseDeadline - this.owned.leaseMs;
@@ -256,6 +266,13 @@ export class InFlightRuns {
     run.loseLease(cause);
     const { jobName, fireTime, attempt } = run.owned;
     this.events.emit({ type: 'lease.lost', jobName, fireTime, attempt, cause });
+  }
+
+  /** Tells the handler where the time of its run is over, by this process' own count. @returns whether it is not */
+  isOurs(run: InFlightRun, now = monotonicNow()): boolean {
+    const loss = run.leaseLost ? null : run.lossAt(now);
+    if (loss) this.lose(run, loss);
+    return !run.leaseLost;
   }
 
   /** The database has refused what was to be written: the run is another's. @returns what is to be thrown */

@@ -121,8 +121,7 @@ export class RunEndings {
 
   /** @returns how the attempt ended in the database; null when it is no longer ours to end */
   private persist(run: InFlightRun, end: RunEnd): Promise<WrittenEnd | null> {
-    // An earlier attempt may have published pages, too.
-    const fansOut = end.status === 'done' && (run.publishes || run.owned.attempt > 1);
+    const fansOut = end.status === 'done' && run.mayHavePages;
     return this.retry(run, async (failures) => {
       const alone = () => (fansOut ? this.fanOuts.complete(run.owned) : this.writer.writeAlone(run.owned, end));
       // What failed in company may be another run's fault.
@@ -147,7 +146,7 @@ export class RunEndings {
         failures,
         trouble: databaseTrouble(error),
       });
-      return !run.leaseLost && monotonicNow() + waitMs < run.leaseDeadline;
+      return run.holdsFor(waitMs);
     }).catch(() => null);
   }
 

@@ -105,8 +105,7 @@ export class RunStepsService {
           'is not finished. Await all of them first; what is to commit with the completion goes through the manager of run.transaction.',
       );
     run.completing = true;
-    // An earlier attempt may have published some, too.
-    const hasPages = run.publishes || (run.owned.attempt > 1 && (await this.store.hasPages(run.owned)));
+    const hasPages = run.publishes || (run.mayHavePages && (await this.store.hasPages(run.owned)));
     if (!hasPages) return;
     run.completing = false;
     throw refusedByStatus(

@@ -151,10 +151,7 @@ export class HeartbeatService {
     for (const news of this.thread.unheard()) this.hear(news);
     const now = monotonicNow();
     const held = this.runs.list().filter((run) => !run.leaseLost && !run.settled);
-    for (const run of held) {
-      const loss = run.lossAt(now);
-      if (loss) this.lose(run, loss);
-    }
+    for (const run of held) if (!this.runs.isOurs(run, now)) this.forget(run);
     const untilLimit = this.limits.check();
     const longest = this.runs.size === 0 ? LONGEST_TIMER_MS : LOOK_AGAIN_MS;
     return Math.min(longest, untilLimit, ...held.filter((run) => !run.leaseLost).map((run) => run.ownedUntil - now));
