@@ -66,7 +66,8 @@ export const createJobSchedule = migration('CreateJobSchedule1796000000001', {
           'until', clock_timestamp());
         new.disabled_at := null;
       end if;
-      if jsonb_array_length(new.earlier_holds) > 100 then
+      -- What somebody has spoilt keeps nobody from pausing the job, or resuming it.
+      if (case jsonb_typeof(new.earlier_holds) when 'array' then jsonb_array_length(new.earlier_holds) > 100 end) then
         new.earlier_holds := new.earlier_holds - 0;
       end if;
       return new;

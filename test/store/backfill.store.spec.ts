@@ -367,6 +367,21 @@ describe('cancelling a backfill', () => {
     expect(await rows()).toEqual(before.map((one, index) => ({ ...one, releases: index === 0 ? 2 : 0 })));
   });
 
+  it.each(['"none"', '{"trigger": "x", "startedAt": "yesterday"}', '{"trigger": "schedule", "status": "odd"}'])(
+    'cancels an occurrence whose own story somebody has spoilt (%s), and puts the others back',
+    async (spoilt) => {
+      for (const ago of [1, 0]) await ran(fires(ago), 'done');
+      const id = await asked(fires(1), fires(0), { replay: true });
+      await feed(id);
+      await stores.test.query(
+        `update job_runs set earlier_attempts = jsonb_build_array($2::jsonb) where fire_time = $1`,
+        [fires(1), spoilt],
+      );
+      expect(await cancel(id)).toMatchObject({ cancelled: 1, putBack: 1 });
+      expect(await rows()).toMatchObject([{ status: 'cancelled' }, { status: 'done' }]);
+    },
+  );
+
   it.each(['replay', 'replayAll'] as const)(
     'leaves alone what a person has replayed meanwhile, by %s: that is no run of it any more',
     async (verb) => {

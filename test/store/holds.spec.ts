@@ -45,6 +45,20 @@ describe('paused time is not missed', () => {
     expect(row!.earlier_holds).toMatchObject([{ reason: 'paused', by: 'ops', why: 'migration' }]);
   });
 
+  it.each(['{"since": "long ago"}', '"never"', '7'])(
+    'can be said of a job whose earlier holds somebody has spoilt: %s',
+    async (spoilt) => {
+      await stores.test.query('update job_schedule set earlier_holds = $1', [spoilt]);
+      await set(`paused_at = now()`);
+      await set(`paused_at = null, paused_until = null`);
+      await set('enabled = false');
+      await set('enabled = true');
+      expect(await stores.test.query('select paused_at, enabled from job_schedule')).toEqual([
+        { paused_at: null, enabled: true },
+      ]);
+    },
+  );
+
   it('after the pause has run out by itself, also when another follows', async () => {
     await set(`paused_at = ${MINUTES_AGO}, paused_until = now() - interval '30 seconds'`);
     const first = await caughtUp();
