@@ -21,6 +21,13 @@ export const createScheduleFunctions = migration('CreateScheduleFunctions1796000
       select case when calendar is null then jsonb_build_array(cron, time_zone) else jsonb_build_array(cron, time_zone, calendar) end
     $$`,
 
+    // Two schedules are not the same: expression, zone or calendar.
+    `create or replace function @schema.schedules_differ_1(
+      cron text, time_zone text, calendar text, other_cron text, other_time_zone text, other_calendar text) returns boolean
+    language sql immutable as $$
+      select (cron, time_zone, calendar) is distinct from (other_cron, other_time_zone, other_calendar)
+    $$`,
+
     // A change holds from when it was planned. One that comes later, because its process stood still, would act on the
     // past.
     `create or replace function @schema.plan_is_fresh_1(planned_at timestamptz) returns boolean language sql volatile as $$
@@ -77,7 +84,8 @@ export const createScheduleFunctions = migration('CreateScheduleFunctions1796000
       its_id text, its_jobs jsonb, its_handlers jsonb, its_declares bigint, alive_ms bigint) returns void
     language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
     begin
-      delete from job_instances where alive_until < clock_timestamp() - interval '1 day';
+      delete from job_instances
+      where  id in (select id from job_instances where alive_until < clock_timestamp() - interval '1 day' for update skip locked);
       insert into job_instances (id, jobs, handlers, declares, alive_until)
       values (its_id, its_jobs, its_handlers, its_declares, clock_timestamp() + alive_ms * interval '1 millisecond')
       on     conflict (id) do update
@@ -88,11 +96,12 @@ export const createScheduleFunctions = migration('CreateScheduleFunctions1796000
       perform wake_1('jobs');
     end $$`,
 
-    // Writes what the code of an instance declares; without an id, of one that takes no part. True: the server was away
+    // Writes what the code of an instance declares; without an id, of one that takes no part. Behind somebody who holds a
+    // job's row it gives up, so that others start, and comes again; many that start at once wait for each other. True: the server was away
     // until just now, and there are instances that were not heard of since.
     `create or replace function @schema.job_schedule_declare_1(
       its_id text, its_jobs jsonb, its_handlers jsonb, its_declares bigint, alive_ms bigint, its_declared jsonb) returns boolean
-    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
+    ${VERB.replace('2s', '10s')} as $$
     declare
       its_revision bigint := job_schedule_revision_1();
       its_names text[] := array(select declared.name from jsonb_to_recordset(its_declared) as declared (name text));
@@ -155,14 +164,14 @@ export const createScheduleFunctions = migration('CreateScheduleFunctions1796000
     language sql volatile set search_path = @schema, pg_temp set jit = off as $$
       select stored.name, stored.yields_to is not null, holder.name, holder.cron, holder.time_zone, holder.calendar, holder.decided_until,
              holder.overridden_at is null
-               and (holder.cron, holder.time_zone, holder.calendar) is distinct from (declared.cron, declared.time_zone, declared.calendar),
+               and schedules_differ_1(holder.cron, holder.time_zone, holder.calendar, declared.cron, declared.time_zone, declared.calendar),
              stored.xmin::text || ' ' || coalesce(holder.xmin::text, '')
       from   jsonb_to_recordset(its_declared) as declared (name text, cron text, time_zone text, calendar text)
       join   job_schedule stored on stored.name = declared.name
       left   join job_schedule holder on holder.name = coalesce(stored.yields_to, stored.name)
       where (stored.yields_to is not null
              or stored.overridden_at is null
-               and (stored.cron, stored.time_zone, stored.calendar) is distinct from (declared.cron, declared.time_zone, declared.calendar))
+               and schedules_differ_1(stored.cron, stored.time_zone, stored.calendar, declared.cron, declared.time_zone, declared.calendar))
       and    not exists (
                select from job_instances other
                where  other.id <> its_instance
@@ -179,7 +188,7 @@ export const createScheduleFunctions = migration('CreateScheduleFunctions1796000
     // left alone.
     // Returns the names of those that have changed: the jobs, and those that now yield to them.
     `create or replace function @schema.job_schedule_take_over_1(its_instance text, planned_at timestamptz, planned jsonb) returns setof text
-    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan as $$
+    ${VERB} as $$
     declare
       its_revision bigint;
       its_names text[] := array(
@@ -187,11 +196,13 @@ export const createScheduleFunctions = migration('CreateScheduleFunctions1796000
         from   jsonb_to_recordset(planned) as wanted (name text, holder text)
         cross  join unnest(array[wanted.name, wanted.holder]) as named (name));
       its_taken text[] := '{}';
+      -- A row that somebody's transaction has changed stays as it is for now: claims wait for the jobs' locks.
+      its_held text[];
       one record;
     begin
       its_revision := job_schedule_revision_1();
       perform job_lock_all_1(its_names);
-      perform from job_schedule where name = any (its_names) order by name for no key update;
+      its_held := array(select name from job_schedule where name = any (its_names) order by name for no key update skip locked);
       if not plan_is_fresh_1(planned_at) then
         return;
       end if;
@@ -199,6 +210,7 @@ export const createScheduleFunctions = migration('CreateScheduleFunctions1796000
         select wanted.name, wanted.holder, wanted.replaced
         from   jsonb_to_recordset(planned) as wanted (name text, holder text, seen text, replaced jsonb)
         join   job_schedule_free_1(its_instance, planned) free on free.name = wanted.name and free.seen = wanted.seen
+        where  array[wanted.name, wanted.holder] <@ its_held
         order  by wanted.name
       loop
         if one.replaced is null or job_schedule_supersede_1(one.holder, one.replaced) then
@@ -490,7 +502,8 @@ export const createScheduleFunctions = migration('CreateScheduleFunctions1796000
       from   job_schedule
       where  name = its_job
       and    xmin::text = its_seen
-      for    no key update;
+      -- Claims wait for this: it waits for nobody who has the row.
+      for    no key update skip locked;
       if not found or job_decided_between_1(its_job, its_from, its_until) <> its_rows then
         return false;
       end if;
@@ -544,6 +557,7 @@ export const createScheduleFunctions = migration('CreateScheduleFunctions1796000
     `drop function if exists @schema.job_decided_between_1`,
     `drop function if exists @schema.job_schedule_hold_1`,
     `drop function if exists @schema.plan_is_fresh_1`,
+    `drop function if exists @schema.schedules_differ_1`,
     `drop function if exists @schema.schedule_as_declared_1`,
     `drop function if exists @schema.job_schedule_revision_1`,
   ],

@@ -37,13 +37,13 @@ export const createBackfillFunctions = migration('CreateBackfillFunctions1796000
         return next;
         return;
       end if;
-      -- Whoever cancels it waits, and then finds everything that was queued.
+      -- Whoever cancels it waits, and then finds everything that was queued. Nobody who has the row is waited for.
       select backfill.beside
       into   its_beside
       from   job_backfills backfill
       where  backfill.id = its_id
       and    backfill.xmin::text = its_seen
-      for    update;
+      for    update skip locked;
       if not found then
         return next;
         return;
@@ -152,6 +152,8 @@ export const createBackfillFunctions = migration('CreateBackfillFunctions1796000
     `create or replace function @schema.backfill_cancel_1(its_id uuid, its_job text, its_actor text, its_reason text, said text)
     returns table (cancelled_runs integer, put_back integer)
     ${VERB} as $$
+    declare
+      one record;
     begin
       perform job_lock_all_1(array[its_job]);
       update job_backfills backfill
@@ -164,34 +166,47 @@ export const createBackfillFunctions = migration('CreateBackfillFunctions1796000
       if not found then
         return;
       end if;
-      -- Occurrences whose own story was set aside, and that were not started since, are again what they were.
-      update job_runs run
-      set    status = was.status,
-             trigger = was.trigger,
-             reason = was.reason,
-             error = was.error,
-             claimed_by = was."claimedBy",
-             started_at = was."startedAt",
-             finished_at = was."finishedAt",
-             pages = was.pages,
-             next_attempt_at = null,
-             backfill_id = null,
-             beside = false,
-             earlier_attempts = run.earlier_attempts - -1
-      from   job_runs queued
-      cross  join lateral jsonb_to_record(queued.earlier_attempts -> -1)
-               as was (status text, trigger text, reason text, error jsonb, pages integer, "claimedBy" text, "startedAt" timestamptz, "finishedAt" timestamptz)
-      where  queued.backfill_id = its_id
-      and    queued.status = 'queued'
-      and    queued.claimed_by is null
-      and    was.trigger is not null
-      and    run.job_name = queued.job_name
-      and    run.fire_time = queued.fire_time
-      -- Judged again on the row as it is once it is not held any more: a person may cancel or replay it in this moment.
-      and    run.backfill_id = its_id
-      and    run.status = 'queued'
-      and    run.claimed_by is null;
-      get diagnostics put_back = row_count;
+      -- Occurrences whose own story was set aside, and that were not started since, are again what they were. A story that
+      -- somebody has spoilt can't be read: then the run is cancelled with the others.
+      put_back := 0;
+      for one in
+        select run.job_name, run.fire_time
+        from   job_runs run
+        where  run.backfill_id = its_id
+        and    run.status = 'queued'
+        and    run.claimed_by is null
+        -- A person may have cancelled or replayed it in this moment.
+        for    no key update
+      loop
+        begin
+          update job_runs run
+          set    status = was.status,
+                 trigger = was.trigger,
+                 reason = was.reason,
+                 error = was.error,
+                 claimed_by = was."claimedBy",
+                 started_at = was."startedAt",
+                 finished_at = was."finishedAt",
+                 pages = was.pages,
+                 next_attempt_at = null,
+                 backfill_id = null,
+                 beside = false,
+                 earlier_attempts = run.earlier_attempts - -1
+          from   job_runs queued
+          cross  join lateral jsonb_to_record(queued.earlier_attempts -> -1)
+                   as was (status text, trigger text, reason text, error jsonb, pages integer, "claimedBy" text, "startedAt" timestamptz, "finishedAt" timestamptz)
+          where  queued.job_name = one.job_name
+          and    queued.fire_time = one.fire_time
+          and    was.trigger is not null
+          and    run.job_name = one.job_name
+          and    run.fire_time = one.fire_time;
+          if found then
+            put_back := put_back + 1;
+          end if;
+        exception when data_exception or integrity_constraint_violation then
+          null;
+        end;
+      end loop;
       update job_backfills backfill
       set    fed = backfill.fed - put_back
       where  backfill.id = its_id

@@ -2,6 +2,7 @@ import type { JobDefinition } from '../options/job-definition.js';
 import type { FunctionValue, SchedulerDatabase } from '../database/scheduler-database.js';
 import { queryOn, type Query } from '../database/query.js';
 import { STALE, unlessBusy, untilItHolds } from '../database/retry.js';
+import { OperationRefusedError } from '../errors/errors.js';
 import type { PartitionStore } from '../database/partition.store.js';
 import {
   readJob,
@@ -133,10 +134,12 @@ export class TakeOverStore {
   /**
    * @param jobs as they are declared here
    * @returns those that were taken over, and those that now yield to them, as they are stored from now on
+   * @throws OperationRefusedError when some were not, for others changed them each time, or hold them
    */
   async takeOver(jobs: readonly JobDefinition[], instanceId: string): Promise<StoredJob[]> {
     const sorted = [...jobs].sort((a, b) => (a.name < b.name ? -1 : 1));
     const changed: string[] = [];
+    let refused: unknown;
     for (let first = 0; first < sorted.length; first += MOST_AT_ONCE) {
       let left = sorted.slice(first, first + MOST_AT_ONCE);
       await untilItHolds(`Job "${left[0]!.name}", or one of those taken over with it,`, async () => {
@@ -144,8 +147,13 @@ export class TakeOverStore {
         changed.push(...written);
         left = left.filter(({ name }) => planned.includes(name) && !written.includes(name));
         return left.length > 0 ? STALE : null;
+      }).catch((error: unknown) => {
+        // What somebody holds is left for the next look, and the others do not wait for that.
+        if (!(error instanceof OperationRefusedError)) throw error;
+        refused = error;
       });
     }
+    if (refused) throw refused;
     return changed.length > 0 ? this.read(changed) : [];
   }
 

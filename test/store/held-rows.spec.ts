@@ -1,7 +1,10 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import pg from 'pg';
+import { JobRunRepository } from '../../lib/runs/job-run.repository.js';
 import { ReapingRepository } from '../../lib/runs/reaping.repository.js';
+import { planCatchUp } from '../../lib/catch-up/catch-up.js';
 import { aDue } from '../support/due.js';
+import { aJob } from '../support/job.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 
 let stores: Stores;
@@ -90,4 +93,73 @@ describe('a run whose row an open transaction of the application holds', () => {
       expect(answers).toMatchObject([{ jobName: 'free', attempt: 2 }]);
     });
   });
+});
+
+describe('a job whose row an open transaction holds, of the application or of a person', () => {
+  const [HELD, FREE] = ['held', 'free'].map((name) => aJob(name, '* * * * * *'));
+  const holdingJob = async (work: () => Promise<void>) => {
+    await application.query('begin');
+    await application.query(`update job_schedule set owner = 'them' where name = 'held'`);
+    try {
+      await work();
+    } finally {
+      await application.query('commit');
+    }
+  };
+  beforeEach(async () => {
+    await stores.test.query('delete from job_instances');
+    await stores.schedules.declare([HELD!, FREE!], null);
+    await stores.test.query(`update job_schedule set effective_from = $1, decided_until = $1`, [secondsAgo(100)]);
+  });
+
+  it('is caught up later: claims of it and of others do not wait for that', () =>
+    holdingJob(async () => {
+      const caughtUp = stores.catchUps.decide(HELD!, secondsAgo(100).getTime(), (seen) =>
+        planCatchUp(HELD!, seen, seen.decided),
+      );
+      expect(await caughtUp).toBe('busy');
+      const due = ['held', 'free'].map((name) =>
+        aDue(name, secondsAgo(1), { cron: '* * * * * *', overlap: 'allow', parallel: null }),
+      );
+      const { answers } = await JobRunRepository.prototype.claimDue.call(stores.steps, due, 'A');
+      expect(answers.map(({ verdict }) => verdict)).toEqual(['claimed', 'claimed']);
+    }));
+
+  it('is taken over later, and those that were to be taken over with it are taken over now', () => {
+    const later = ['held', 'free'].map((name) => aJob(name, '*/5 * * * * *'));
+    return holdingJob(async () => {
+      await expect(stores.takeOvers.takeOver(later, 'new')).rejects.toMatchObject({ code: 'changed-meanwhile' });
+      expect(await stores.test.query('select name, cron from job_schedule order by name')).toEqual([
+        { name: 'free', cron: '*/5 * * * * *' },
+        { name: 'held', cron: '* * * * * *' },
+      ]);
+    }).then(async () => expect(await stores.takeOvers.takeOver(later, 'new')).toMatchObject([{ name: 'held' }]));
+  });
+
+  it('keeps a process that starts waiting for a while only: it gives up, and others can start', () =>
+    holdingJob(async () => {
+      await expect(stores.schedules.declare([HELD!], null)).rejects.toMatchObject({ code: '55P03' });
+      expect(await stores.schedules.declare([FREE!], null)).toMatchObject({ jobs: [{ name: 'free' }] });
+    }));
+});
+
+it('a backfill whose row an open transaction holds is fed later, and its pass goes on to others', async () => {
+  const job = aJob('fed', '* * * * * *');
+  await stores.schedules.declare([job], null);
+  const id = await stores.backfills.create({
+    jobName: 'fed',
+    from: secondsAgo(100),
+    to: secondsAgo(90),
+    maxConcurrent: 1,
+    beside: true,
+    replay: false,
+    total: 1,
+    requestedBy: null,
+    reason: null,
+  });
+  await application.query('begin');
+  await application.query('select from job_backfills for update');
+  expect(await stores.feeds.feed(id, job)).toBeNull();
+  await application.query('commit');
+  expect(await stores.feeds.feed(id, job)).toMatchObject({ queued: [expect.any(Date)] });
 });

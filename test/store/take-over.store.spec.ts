@@ -159,6 +159,7 @@ describe('two versions of an expression', () => {
     await starts('new-1', [NEW]);
     let changes: Promise<unknown[]> = Promise.resolve([]);
     await inTransaction(stores.database.coordination, async (query) => {
+      await query(`select job_lock_all_1(array['job'])`);
       await query(`select from job_schedule for no key update`);
       changes = takeOver('new-1');
       await blocked(stores.test, 1);
