@@ -19,7 +19,7 @@ import { InDoubtStore } from '../operations/in-doubt.service.js';
 import { InstanceFactsStore, JobInstanceStore } from '../jobs/job-instance.store.js';
 import { InventoryStore } from '../operations/inventory.service.js';
 import { JobScheduleStore } from '../jobs/job-schedule.store.js';
-import { OverdueStore } from '../maintenance/overdue.service.js';
+import { OverdueStore } from '../maintenance/watches.service.js';
 import { OverrideStore, SkipStore } from '../operations/schedule-edits.service.js';
 import { PageKeepingStore } from '../fan-out/page-keeper.service.js';
 import { PageLettersStore } from '../operations/dead-pages.service.js';
@@ -30,7 +30,7 @@ import { RetentionStore } from '../maintenance/retention.store.js';
 import { RunTimeJobStore, TakeOverStore } from '../jobs/schedule-changes.store.js';
 import { SchedulerDatabase } from '../database/scheduler-database.js';
 import { SchemaStore } from '../database/schema.store.js';
-import { ToldStore } from '../observe/told.store.js';
+import { ToldStore } from '../observe/alerts.service.js';
 
 /** The library's tables, as TypeORM is told of them. */
 export const ENTITIES = [JobSchedule, JobRun, JobPage, Receipt, JobBackfill, JobInstance, JobFlag];

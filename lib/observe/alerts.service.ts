@@ -1,17 +1,58 @@
 import { Inject, Injectable, type Type } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
-import { inCleanContext } from '../database/loop.js';
 import { monotonicNow } from '../database/clock.js';
+import { inCleanContext } from '../database/loop.js';
+import { type Query, queryOn } from '../database/query.js';
+import type { SchedulerDatabase } from '../database/scheduler-database.js';
 import { InvalidOptionsError } from '../errors/errors.js';
-import type { AlertSinkOption } from '../options/alert-options.js';
-import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
-import { ALERT_SINK, SCHEDULER_OPTIONS } from '../options/tokens.js';
-import { AlertDelivery, alertOf, heldAlert, isToldByAll } from './alert-delivery.js';
-import { admit, type AlertGate, type AlertRules, closeWindows, nextClosing, OPEN_GATE } from './alert.js';
-import type { Alert, AlertSink } from '../options/alert-options.js';
+import {
+  admit,
+  AlertDelivery,
+  type AlertGate,
+  alertOf,
+  type AlertRules,
+  closeWindows,
+  heldAlert,
+  isToldByAll,
+  nextClosing,
+  OPEN_GATE,
+} from './alert-delivery.js';
 import { OwnLogger } from './own-logger.js';
 import { SchedulerEvents } from './scheduler-events.js';
-import { ToldStore } from './told.store.js';
+import type { Alert, AlertSink, AlertSinkOption } from '../options/alert-options.js';
+import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
+import { ALERT_SINK, SCHEDULER_OPTIONS } from '../options/tokens.js';
+
+/** When a fact may be told again. */
+export interface TellingAgain {
+  /** Milliseconds. */
+  readonly againAfterMs: number;
+  /** It is another fact when it was told before this instant. */
+  readonly unlessSince: Date | null;
+}
+
+/** Sees to it that one of all replicas tells what they all find in the database. */
+export class ToldStore {
+  private readonly query: Query;
+
+  constructor(private readonly database: SchedulerDatabase) {
+    this.query = queryOn(database.coordination);
+  }
+
+  /** @returns true for whoever is to tell it now */
+  async first(key: string, { againAfterMs, unlessSince }: TellingAgain): Promise<boolean> {
+    const told = await this.query(
+      `insert into ${this.database.tables.jobAlerts} as alert (key, told_at)
+       values ($1, clock_timestamp())
+       on     conflict (key) do update
+       set    told_at = excluded.told_at
+       where  alert.told_at < greatest($3::timestamptz, clock_timestamp() - $2 * interval '1 millisecond')
+       returning 1`,
+      [key, againAfterMs, unlessSince?.toISOString() ?? null],
+    );
+    return told.length === 1;
+  }
+}
 
 const WINDOW_MS = 60_000;
 

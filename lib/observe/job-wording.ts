@@ -3,7 +3,7 @@ import type { ClockChange } from '../cron/clock-changes.js';
 import { timeZoneOf } from '../cron/time-zone.js';
 import { formatDuration } from '../options/duration.js';
 import type { JobDefinition } from '../options/job-definition.js';
-import { count, listed } from './wordings.js';
+import { count, listed } from './log-line.js';
 
 /** One line about a job at boot: what it is, when it runs next, what its policies are. */
 export function jobLine(job: JobDefinition, now: Date): string {

@@ -4,7 +4,7 @@ import type { JobDefinition } from '../options/job-definition.js';
 import { SchedulerEvents } from './scheduler-events.js';
 import type { ResolvedSchedulerOptions } from '../options/resolve-options.js';
 import { clockChangeLine, clockChangesSummary, implicitLine, jobLine, overLine } from './job-wording.js';
-import type { LogLine } from './wordings.js';
+import type { LogLine } from './log-line.js';
 import { OwnLogger } from './own-logger.js';
 import { wordingOf } from './wording.js';
 

@@ -1,15 +1,20 @@
 import type { DatabaseTrouble } from '../errors/database-trouble.js';
-import { formatDuration } from '../options/duration.js';
-import type { RunKey } from '../options/run.js';
-import type { StoredError } from '../errors/stored-error.js';
+import {
+  count,
+  differingZonesLine,
+  heldLine,
+  type LogLine,
+  partitionLine,
+  roughly,
+  run,
+  said,
+  sharedJobsLine,
+  stack,
+  unregisteredLine,
+} from './log-line.js';
+import { runLine } from './run-wording.js';
 import type { BackfillFacts, EventOf, SchedulerEvent } from './scheduler-event.js';
-import { heldLine, missedLine } from './wordings.js';
-import { differingZonesLine, sharedJobsLine } from './instances-wording.js';
-import type { LogLine } from './wordings.js';
-import { pageLine } from './wordings.js';
-import { partitionLine } from './wordings.js';
-import { count, roughly } from './wordings.js';
-import { unregisteredLine } from './wordings.js';
+import { formatDuration } from '../options/duration.js';
 
 const REFUSED_STEPS = {
   claim: 'it is not claimed',
@@ -45,68 +50,6 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
             level: 'warn',
             text: `Stopped with ${count(event.abandoned, 'handler')} still running: their runs are taken over when their leases end`,
           };
-    case 'run.claimed':
-    case 'receipt.written':
-    case 'receipt.duplicate':
-      return null;
-    case 'run.started':
-      return {
-        level: 'debug',
-        text: `${run(event)} attempt ${event.attempt} started ${roughly(Math.max(0, event.delayMs))} after its fire time`,
-      };
-    case 'run.completed':
-      return {
-        level: 'log',
-        text: `${run(event)} done in ${roughly(event.durationMs)}${event.attempt > 1 ? ` at attempt ${event.attempt}` : ''}`,
-      };
-    case 'run.woundUp':
-      return event.error
-        ? {
-            level: 'warn',
-            text: `${run(event)} attempt ${event.attempt} threw after its completion, which stands: ${said(event.error)}`,
-            stack: stack(event.error),
-          }
-        : { level: 'debug', text: `${run(event)} attempt ${event.attempt} has wound up after its completion` };
-    case 'run.failed':
-      return {
-        level: 'warn',
-        text: `${run(event)} attempt ${event.attempt} failed, next in ${roughly(event.retryInMs)}: ${said(event.error)}`,
-        stack: stack(event.error),
-      };
-    case 'run.dead':
-      return {
-        level: 'error',
-        text: `${run(event)} is dead after attempt ${event.attempt}${event.reason && event.reason !== 'attempts used up' ? ` (${event.reason.split(':')[0]})` : ''} and waits for a person to replay or discard it: ${said(event.error)}`,
-        stack: stack(event.error),
-      };
-    case 'run.cancelled':
-      return { level: 'log', text: `${run(event)} attempt ${event.attempt} ended as cancelled: ${event.reason}` };
-    case 'run.overBudget':
-      return {
-        level: 'warn',
-        text: `${run(event)} attempt ${event.attempt} takes longer than its budget of ${formatDuration(event.budgetMs)}, and goes on`,
-      };
-    case 'run.timedOut':
-      return {
-        level: 'warn',
-        text: `${run(event)} attempt ${event.attempt} has run for its ${event.limit}: its handler was told to stop`,
-      };
-    case 'run.stuck':
-      return {
-        level: 'error',
-        text: `${run(event)} attempt ${event.attempt} is stuck: it has run for ${roughly(event.runningMs)}${event.told ? ', was told to stop, and did not' : ', past its budget'}`,
-      };
-    case 'run.abandoned':
-      return {
-        level: 'error',
-        text: `${run(event)} attempt ${event.attempt} has not ended in all its maxRunTime, and nothing waits for it any more: does its handler await something that never comes?`,
-      };
-    case 'run.released':
-      return { level: 'log', text: `${run(event)} handed back: another instance goes on` };
-    case 'run.skipped':
-      return { level: 'log', text: `${run(event)} skipped: ${event.reason}` };
-    case 'run.queued':
-      return { level: 'debug', text: `${run(event)} queued (${event.trigger})` };
     case 'backfill.started':
       return {
         level: 'log',
@@ -121,69 +64,6 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
       return {
         level: 'warn',
         text: `${backfill(event)} cancelled${event.by ? ` by ${event.by}` : ''}${event.reason ? ` (${event.reason})` : ''}: ${count(event.cancelled, 'queued run')} will not start, ${event.running} running go on`,
-      };
-    case 'run.missed':
-      return missedLine(event);
-    case 'run.orphaned':
-      return {
-        level: 'warn',
-        text: `${run(event)} taken from ${event.claimedBy} ${roughly(event.overdueMs)} after its lease was over (attempt ${event.attempt}): ${event.reason}`,
-      };
-    case 'lease.lost':
-      return {
-        level: 'warn',
-        text: `${run(event)} attempt ${event.attempt} lost its lease (${event.cause}): its handler was told to stop`,
-      };
-    case 'run.refused':
-      return {
-        level: 'warn',
-        text: `${run(event)} attempt ${event.attempt}: its ${event.write} was refused, the run is no longer ours`,
-      };
-    case 'run.fannedOut':
-      return {
-        level: 'log',
-        text: `${run(event)} fanned out into ${count(event.pages, 'page')} in ${roughly(event.durationMs)}: its pages are worked from now on`,
-      };
-    case 'pages.published':
-      return {
-        level: 'debug',
-        text: `${run(event)} attempt ${event.attempt} published ${count(event.published, 'page')}, ${event.added} of them new`,
-      };
-    case 'page.started':
-    case 'page.completed':
-    case 'page.failed':
-    case 'page.dead':
-    case 'page.cancelled':
-    case 'page.released':
-    case 'page.lost':
-      return pageLine(event);
-    case 'receipts.written':
-      if (event.failed === 0) return null;
-      return {
-        level: 'warn',
-        text: `${run(event)} attempt ${event.attempt}: ${count(event.applied, 'effect')} (${event.effect}) done, ${event.skipped} done before, ${event.failed} failed`,
-      };
-    case 'receipt.bypassed':
-      return {
-        level: 'warn',
-        text:
-          `${event.jobName}: the effect of a receipt (${event.effect}) ended without a statement through its manager, first for ${event.entity}. What it wrote with a ` +
-          'repository or another connection is not in the receipt’s transaction and is not taken back with it: use manager.getRepository(…). Told in development only',
-      };
-    case 'receipt.refused':
-      return {
-        level: 'warn',
-        text: `${run(event)} attempt ${event.attempt}: the receipt for ${event.entity} (${event.effect}) was refused, the run is no longer ours`,
-      };
-    case 'effect.inDoubt':
-      return {
-        level: 'error',
-        text: `${run(event)} attempt ${event.attempt}: the call for ${event.entity} (${event.effect}) is in doubt and waits for a person to say what came of it (resolveInDoubt): ${event.error ? said(event.error) : 'it was cut off before its answer was written'}`,
-      };
-    case 'effect.resent':
-      return {
-        level: 'warn',
-        text: `${run(event)} attempt ${event.attempt}: the call for ${event.entity} (${event.effect}) is made again under the same key, for an earlier one may have got through`,
       };
     case 'job.scheduled':
       if (event.updated)
@@ -302,6 +182,8 @@ export function wordingOf(event: SchedulerEvent): LogLine | null {
           `The last partition of job_runs or receipts ends ${event.until.toISOString()}, in ${count(event.daysLeft, 'day')}, and no more can be made: ` +
           'nothing that is due later will run. Grant the role what npx nestjs-distributed-cron sql roles prints, or make them yourself',
       };
+    default:
+      return runLine(event);
   }
 }
 
@@ -322,20 +204,8 @@ function apart(skewMs: number): string {
   return `${formatDuration(rounded)} ${skewMs < 0 ? 'behind' : 'ahead of'}`;
 }
 
-function run({ jobName, fireTime }: RunKey): string {
-  return `${jobName} of ${fireTime.toISOString()}`;
-}
-
 function backfill({ jobName, id }: BackfillFacts): string {
   return `Backfill ${id} of ${jobName}`;
-}
-
-function said({ name, message }: StoredError): string {
-  return `${name}: ${message}`;
-}
-
-function stack(error: StoredError): string | undefined {
-  return error.stack ?? undefined;
 }
 
 function advice({ trouble }: { readonly trouble?: DatabaseTrouble | null }): string {

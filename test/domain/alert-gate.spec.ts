@@ -1,7 +1,14 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import type { AlertKind } from '../../lib/options/alert-options.js';
-import { admit, closeWindows, nextClosing, OPEN_GATE, type AlertGate, type HeldBack } from '../../lib/observe/alert.js';
+import {
+  admit,
+  closeWindows,
+  nextClosing,
+  OPEN_GATE,
+  type AlertGate,
+  type HeldBack,
+} from '../../lib/observe/alert-delivery.js';
 
 const RULES = { repeatAfterMs: 1_000, atMost: 2, windowMs: 100 };
 

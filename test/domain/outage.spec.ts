@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { outageEnds, outageGoesOn, type Outage } from '../../lib/maintenance/database-watch.service.js';
+import { outageEnds, outageGoesOn, type Outage } from '../../lib/maintenance/watches.service.js';
 
 /** What is told as passes fail, and go well, at these seconds. */
 function told(...steps: [second: number, loop: string, went: 'fails' | 'works'][]): string[] {

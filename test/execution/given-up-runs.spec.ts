@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { GivenUpRuns } from '../../lib/runs/fast-failover.service.js';
-import type { AttemptFacts } from '../../lib/observe/scheduler-event.js';
+import type { AttemptFacts } from '../../lib/observe/run-event.js';
 import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
 
 const RUN: AttemptFacts = { jobName: 'job', fireTime: new Date(1_000), attempt: 2 };

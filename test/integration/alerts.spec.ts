@@ -9,7 +9,7 @@ import {
   type DistributedSchedulerOptions,
   type AlertSink,
 } from '../../lib/index.js';
-import { OverdueService } from '../../lib/maintenance/overdue.service.js';
+import { OverdueService } from '../../lib/maintenance/watches.service.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { closeApps, nextEvent, nextRun, startApp } from './support/apps.js';
 

@@ -15,7 +15,7 @@ import {
   type PageQueue,
   type SchedulerError,
 } from '../../lib/index.js';
-import { CutOffCalls } from '../../lib/maintenance/cut-off-calls.service.js';
+import { CutOffCalls } from '../../lib/maintenance/pruning.service.js';
 import { PageKeepingStore } from '../../lib/fan-out/page-keeper.service.js';
 import { InMemoryPageQueue } from '../../lib/testing/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';

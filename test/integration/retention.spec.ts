@@ -8,8 +8,7 @@ import {
   SchedulerService,
   type SchedulerEvent,
 } from '../../lib/index.js';
-import { PartitionsService } from '../../lib/maintenance/partitions.service.js';
-import { RetentionService } from '../../lib/maintenance/retention.service.js';
+import { PartitionsService, RetentionService } from '../../lib/maintenance/partitions.service.js';
 import { eventually } from '../cluster/harness/eventually.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { latch } from '../support/latch.js';

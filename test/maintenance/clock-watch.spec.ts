@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { SchedulerEvent } from '../../lib/observe/scheduler-event.js';
 import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
 import { wordingOf } from '../../lib/observe/wording.js';
-import { ClockWatchService } from '../../lib/maintenance/clock-watch.service.js';
+import { ClockWatchService } from '../../lib/maintenance/watches.service.js';
 import { DatabaseTime } from '../../lib/database/clock.js';
 
 /** A watch on a machine whose clock is as far ahead as the test says. */

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { eventually } from '../cluster/harness/eventually.js';
 import { ExplainStore } from '../../lib/operations/explain.store.js';
 import { InventoryStore } from '../../lib/operations/inventory.service.js';
-import { OverdueStore } from '../../lib/maintenance/overdue.service.js';
+import { OverdueStore } from '../../lib/maintenance/watches.service.js';
 import { aDue } from '../support/due.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { OverdueStore } from '../../lib/maintenance/overdue.service.js';
+import { OverdueStore } from '../../lib/maintenance/watches.service.js';
 import { aJob } from '../support/job.js';
 import { insertRun } from '../support/run-rows.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';

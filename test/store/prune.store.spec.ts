@@ -3,7 +3,7 @@ import { compileSchedule } from '../../lib/cron/schedule.js';
 import { PruneStore, PruningService } from '../../lib/maintenance/pruning.service.js';
 import { FlagStore, PauseStore } from '../../lib/operations/holds.service.js';
 import { OverrideStore } from '../../lib/operations/schedule-edits.service.js';
-import { ToldStore } from '../../lib/observe/told.store.js';
+import { ToldStore } from '../../lib/observe/alerts.service.js';
 import { SchedulerEvents } from '../../lib/observe/scheduler-events.js';
 import { openStores, secondsAgo, type Stores } from '../support/stores.js';
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { ToldStore } from '../../lib/observe/told.store.js';
+import { ToldStore } from '../../lib/observe/alerts.service.js';
 import { openStores, type Stores } from '../support/stores.js';
 
 let stores: Stores;

@@ -1,6 +1,14 @@
 import type { StoredError } from '../errors/stored-error.js';
-import { formatDuration } from '../options/duration.js';
 import type { EventOf } from './scheduler-event.js';
+import { formatDuration } from '../options/duration.js';
+import type { RunKey } from '../options/run.js';
+
+/** One line of log. */
+export interface LogLine {
+  readonly level: 'debug' | 'log' | 'warn' | 'error';
+  readonly text: string;
+  readonly stack?: string | undefined;
+}
 
 /** `1 job`, `2 jobs`. */
 export function count(many: number, what: string): string {
@@ -23,76 +31,22 @@ export function roughly(millis: number): string {
   return formatDuration(Math.round(millis / step) * step);
 }
 
-/** One line of log. */
-export interface LogLine {
-  readonly level: 'debug' | 'log' | 'warn' | 'error';
-  readonly text: string;
-  readonly stack?: string | undefined;
+export function run({ jobName, fireTime }: RunKey): string {
+  return `${jobName} of ${fireTime.toISOString()}`;
+}
+
+export function said({ name, message }: StoredError): string {
+  return `${name}: ${message}`;
+}
+
+export function stack(error: StoredError): string | undefined {
+  return error.stack ?? undefined;
 }
 
 /** A job that an operator holds back, at boot. */
 export function heldLine({ jobName, hold, since, until, by, reason }: EventOf<'job.held'>): string {
   const when = `${since ? ` since ${since.toISOString()}` : ''}${until ? ` until ${until.toISOString()}` : ''}`;
   return `${jobName} is ${hold}${when}${by ? ` by ${by}` : ''}${reason ? ` (${reason})` : ''}: what comes due is recorded, and does not run`;
-}
-
-/** What was missed; no warning where an operator wanted it so. */
-export function missedLine({ jobName, queued, recorded, heldBack, from, until }: EventOf<'run.missed'>): LogLine {
-  const span = `from ${from.toISOString()} to ${until.toISOString()}`;
-  if (queued.length === 0 && heldBack === recorded) {
-    return {
-      level: 'log',
-      text: `${jobName} was held back ${span}: ${count(recorded, 'occurrence')} recorded as paused or disabled`,
-    };
-  }
-  const held = heldBack > 0 ? `, ${heldBack} of them as paused or disabled` : '';
-  return {
-    level: 'warn',
-    text: `${jobName} missed occurrences ${span}: ${queued.length} to be run, ${recorded} recorded${held}`,
-  };
-}
-
-type PageEvent = EventOf<
-  'page.started' | 'page.completed' | 'page.failed' | 'page.dead' | 'page.cancelled' | 'page.released' | 'page.lost'
->;
-
-/** What the log says about a page. There may be thousands: what went well is for those who debug. */
-export function pageLine(event: PageEvent): LogLine {
-  const page = `${event.jobName} of ${event.fireTime.toISOString()}, page ${event.page}`;
-  switch (event.type) {
-    case 'page.started':
-      return { level: 'debug', text: `${page} attempt ${event.attempt} started` };
-    case 'page.completed':
-      return {
-        level: 'debug',
-        text: `${page} done in ${roughly(event.durationMs)}${event.attempt > 1 ? ` at attempt ${event.attempt}` : ''}`,
-      };
-    case 'page.failed':
-      return {
-        level: 'warn',
-        text: `${page} attempt ${event.attempt} failed, next in ${roughly(event.retryInMs)}: ${said(event.error)}`,
-        stack: event.error.stack ?? undefined,
-      };
-    case 'page.dead':
-      return {
-        level: 'error',
-        text: `${page} is dead after attempt ${event.attempt} and waits for a person to replay or discard it: ${said(event.error)}`,
-        stack: event.error.stack ?? undefined,
-      };
-    case 'page.cancelled':
-      return { level: 'log', text: `${page} attempt ${event.attempt} ended as cancelled: ${event.reason}` };
-    case 'page.released':
-      return { level: 'log', text: `${page} handed back: another instance goes on` };
-    case 'page.lost':
-      return {
-        level: 'warn',
-        text: `${page} attempt ${event.attempt} was delivered again elsewhere: what it still writes is refused`,
-      };
-  }
-}
-
-function said({ name, message }: StoredError): string {
-  return `${name}: ${message}`;
 }
 
 /** What is forgotten, and what is not yet. */
@@ -170,4 +124,26 @@ function names(jobs: readonly Job[]): string {
 
 function areNotRun(jobs: readonly Job[]): string {
   return jobs.length === 1 ? 'it is not run' : 'they are not run';
+}
+
+/** Two applications halve each other's runs. */
+export function sharedJobsLine({ application, other, jobs, handlers }: EventOf<'jobs.shared'>): string {
+  const what = [named('job', jobs), named('handler', handlers)].filter((text) => text !== null).join(' and ');
+  return (
+    `The application "${other}" has ${what}, too, in the same schema as this one, "${application}": each occurrence runs in only one of them. ` +
+    'Give each application a schema of its own (forRoot({ schema })) or other names; if the two are meant to share this work, give both one forRoot({ application })'
+  );
+}
+
+/** Replicas that derive other fire times. */
+export function differingZonesLine({ zones, tz, other, otherTz }: EventOf<'zones.differ'>): string {
+  return (
+    `The clock of ${listed(zones.slice(0, MOST_NAMES), zones.length)} changes otherwise by the time-zone data of ${other} (tz ${otherTz ?? 'unknown'}) than by those here ` +
+    `(tz ${tz ?? 'unknown'}): the two derive other fire times, and a job in it may run twice or not at all. Let all replicas run the same version of Node.js, with the same time-zone data`
+  );
+}
+
+function named(what: string, names: readonly string[]): string | null {
+  if (names.length === 0) return null;
+  return `the ${what}${names.length === 1 ? '' : 's'} ${listed(names.slice(0, MOST_NAMES), names.length)}`;
 }
