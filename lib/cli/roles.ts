@@ -26,7 +26,7 @@ do $$ begin
   if not exists (select from pg_roles where rolname = ${literal(runner)}) then create role ${user} login; end if;
 end $$;
 
--- Let nobody else create in this schema: functions that run with the rights of the owner look for tables there.
+-- Give no other role create on this schema: functions that run with the rights of the owner look for tables there.
 do $$ begin
   if not exists (select from pg_namespace where nspname = ${literal(schema)}) then create schema ${place}; end if;
   if not pg_has_role(${literal(migrator)}, 'usage') then grant ${owner} to current_user; end if;
