@@ -41,9 +41,10 @@ declare class Host {
 
 const IMPORTS: Readonly<Record<string, readonly string[]>> = {
   '@jest/globals': ['expect', 'it'],
-  '@nestjs/common': ['Injectable', 'Module'],
+  '@nestjs/common': ['CallHandler', 'ExecutionContext', 'Injectable', 'Module', 'NestInterceptor'],
   '@nestjs/core': ['NestFactory'],
   '@nestjs/testing': ['Test'],
+  rxjs: ['catchError'],
   typeorm: ['DataSource'],
   'nestjs-distributed-cron': exported('lib/index.ts'),
   'nestjs-distributed-cron/bullmq': exported('lib/bullmq/index.ts'),
