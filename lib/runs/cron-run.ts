@@ -66,8 +66,11 @@ export interface CronRunFacts {
   readonly steps?: RunSteps;
 }
 
-/** One attempt at one occurrence, as its handler sees it. */
-export class CronRun {
+/**
+ * One attempt at one occurrence, as its handler sees it.
+ * @typeParam Data what the handler's jobs are given as `data`: said by the handler, and not checked when it runs
+ */
+export class CronRun<Data = unknown> {
   readonly jobName: string;
   /** The instant the occurrence was due: the same for every attempt, wherever it runs. */
   readonly fireTime: Date;
@@ -84,7 +87,7 @@ export class CronRun {
    * What a job made at run time, or this run when somebody asked for it or delivered it, was given for the handler;
    * undefined otherwise.
    */
-  readonly data: unknown;
+  readonly data: Data;
   /**
    * Aborts when the run is no longer this process' (`signal.reason` is a `LeaseLostError`), when it has taken the time
    * its job allows (`TimeoutError`), when somebody cancelled it (`CancelledError`), and when the application stops and
@@ -99,7 +102,7 @@ export class CronRun {
     this.fireTime = facts.fireTime;
     this.attempt = facts.attempt;
     this.trigger = facts.trigger;
-    this.data = facts.data;
+    this.data = facts.data as Data;
     this.signal = facts.signal;
     this.#facts = facts;
   }
