@@ -74,6 +74,13 @@ export const createRules = migration('CreateRules1796000000009', {
       select attempt = its_attempt and claimed_by = its_instance and @schema.run_is_leased_1(status, lease_until)
     $$`,
 
+    // The page is this attempt's, and this instance's, still: the fence of whatever they write. It has no lease.
+    `create or replace function @schema.page_is_ours_1(
+      its_attempt integer, its_instance text, attempt integer, claimed_by text, status text) returns boolean
+    language sql immutable as $$
+      select attempt = its_attempt and claimed_by = its_instance and status = 'running'
+    $$`,
+
     // The run has an instance whose lease ran out.
     `create or replace function @schema.run_is_expired_1(status text, lease_until timestamptz) returns boolean language sql volatile as $$
       select status = 'running' and lease_until <= clock_timestamp()
@@ -147,6 +154,7 @@ export const createRules = migration('CreateRules1796000000009', {
     `drop function if exists @schema.run_is_asked_for_1`,
     `drop function if exists @schema.run_is_under_way_1`,
     `drop function if exists @schema.run_is_expired_1`,
+    `drop function if exists @schema.page_is_ours_1`,
     `drop function if exists @schema.run_is_ours_1`,
     `drop function if exists @schema.run_is_leased_1`,
     `drop function if exists @schema.run_waits_1`,

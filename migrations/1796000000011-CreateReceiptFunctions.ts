@@ -34,9 +34,7 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
         where  page.job_name = its_job
         and    page.fire_time = its_fire_time
         and    page.page = its_page
-        and    page.attempt = its_attempt
-        and    page.claimed_by = its_instance
-        and    page.status = 'running';
+        and    @schema.page_is_ours_1(its_attempt, its_instance, page.attempt, page.claimed_by, page.status);
       end if;
       return found;
     end $$`,
@@ -70,9 +68,7 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
         where  page.job_name = its_job
         and    page.fire_time = its_fire_time
         and    page.page = its_page
-        and    page.attempt = its_attempt
-        and    page.claimed_by = its_instance
-        and    page.status = 'running'
+        and    @schema.page_is_ours_1(its_attempt, its_instance, page.attempt, page.claimed_by, page.status)
         for    key share;
       end if;
       return found;

@@ -312,9 +312,7 @@ export const createPageFunctions = migration('CreatePageFunctions1796000000012',
       where  page.job_name = its_job
       and    page.fire_time = its_fire_time
       and    page.page = its_page
-      and    page.attempt = its_attempt
-      and    page.claimed_by = its_instance
-      and    page.status = 'running'
+      and    page_is_ours_1(its_attempt, its_instance, page.attempt, page.claimed_by, page.status)
       and    run.job_name = its_job
       and    run.fire_time = its_fire_time;
       ended_run := pages_end_run_1(its_job, its_fire_time);
