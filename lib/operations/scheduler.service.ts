@@ -1,40 +1,19 @@
 import { Injectable } from '@nestjs/common';
-import {
-  type BackfillOptions,
-  type CancelOptions,
-  type BackfillPlan,
-  type BackfillProgress,
-  Backfills,
-} from '../catch-up/backfill-verbs.service.js';
+import { Backfills, type BackfillOptions, type CancelOptions } from '../catch-up/backfill-verbs.service.js';
+import type { BackfillPlan, BackfillProgress } from '../catch-up/backfill-verbs.service.js';
 import { integer } from '../options/option-rules.js';
 import { AfterRegistration } from '../database/registration.js';
 import { type Cancelled, Cancels, ManualRuns, type RunNowOptions } from './run-requests.service.js';
-import {
-  type ChangedPages,
-  type FoundPages,
-  DeadPages,
-  type DeadPageFilter,
-  type DeadPageOptions,
-} from './dead-pages.service.js';
+import { DeadPages, type DeadPageFilter, type DeadPageOptions } from './dead-pages.service.js';
+import type { ChangedPages, FoundPages } from './dead-pages.service.js';
 import { type BulkOptions, type DeadLetterFilter, DeadLetters, type FoundRuns } from './dead-letters.service.js';
 import { Deliveries, type DeliverOptions } from './deliveries.service.js';
-import {
-  type ActionsOptions,
-  History,
-  type RunsFilter,
-  type KeptAction,
-  type ListedRun,
-  type Replica,
-} from './history.service.js';
+import { History, type ActionsOptions, type RunsFilter } from './history.service.js';
+import type { KeptAction, ListedRun, Replica } from './history.service.js';
 import { PlannedTimes, type NextFireTimesOptions } from './planned-times.service.js';
 import { Holds, type FlagState, type Pause, type PauseOptions } from './holds.service.js';
-import {
-  InDoubt,
-  type InDoubtFilter,
-  type Resolution,
-  type EffectInDoubt,
-  type ResolvedEffects,
-} from './in-doubt.service.js';
+import { InDoubt, type InDoubtFilter, type Resolution } from './in-doubt.service.js';
+import type { EffectInDoubt, ResolvedEffects } from './in-doubt.service.js';
 import { Inventory, type InventoryEntry } from './inventory.service.js';
 import { ScheduleEdits, type ScheduleOverride, type SkipOptions } from './schedule-edits.service.js';
 import type { Delivered } from './delivery-rules.js';
