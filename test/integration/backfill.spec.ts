@@ -343,7 +343,7 @@ describe('a backfill that cannot be done', () => {
     await database.query('create event trigger refuse on ddl_command_start execute function refuse()');
     const day = new Date('2001-01-01T00:00:00Z');
     await expect(scheduler.backfill('report', day, new Date(day.getTime() + HOUR))).rejects.toThrow(
-      /partitions of 2001-01 are missing and could not be made \(.*permission denied.*\): let the role/,
+      /partitions of 2001-01 are missing and could not be made \(.*permission denied.*\): grant the role/,
     );
     await database.query('drop event trigger refuse');
     expect(await scheduler.backfills()).toEqual([]);
