@@ -430,7 +430,7 @@ export const createReceiptFunctions = migration('CreateReceiptFunctions179600000
       of_job text, of_fire_time timestamptz, at_or_after timestamptz, at_or_before timestamptz, of_entity text, of_effect text, of_key text,
       most integer, its_state text, its_answer text, its_actor text, its_reason text,
       out changed jsonb, out left_over integer)
-    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
+    language plpgsql set search_path = @schema, pg_temp set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set lock_timeout = '2s' as $$
     begin
       perform commit_durably_1();
       with matching as materialized (

@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { AfterRegistration } from '../database/registration.js';
+import { unlessBusy } from '../database/retry.js';
 import type { SchedulerDatabase } from '../database/scheduler-database.js';
 import type { Tables } from '../database/tables.js';
 import { InvalidOptionsError } from '../errors/errors.js';
@@ -166,9 +167,11 @@ export class InDoubtStore {
     { by, reason }: Actor,
   ): Promise<ResolvedEffects> {
     const values = [...parametersOf(which), limit, as, resultToKeep(answer), by, reason];
-    const [row] = await this.database.call<{ changed: [string, string, string, string][]; left_over: number }>(
-      'receipts_resolve_1',
-      values,
+    const [row] = await unlessBusy('resolve', 'a call in doubt', () =>
+      this.database.call<{ changed: [string, string, string, string][]; left_over: number }>(
+        'receipts_resolve_1',
+        values,
+      ),
     );
     const effects = row!.changed.map(([jobName, fireTime, entity, effect]) => ({
       jobName,

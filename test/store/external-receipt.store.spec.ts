@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import pg from 'pg';
 import type { EntityManager } from 'typeorm';
 import type { InDoubtPolicy } from '../../lib/receipts/receipt-options.js';
 import type { OwnedRun } from '../../lib/options/run.js';
@@ -377,6 +378,24 @@ describe('calls in doubt', () => {
         details: { ...KEY, as: 'done', idempotencyKey: 'the-key' },
       },
     ]);
+  });
+
+  it('whose row somebody holds are not waited for long: the person is told', async () => {
+    await open(first);
+    await open(await takenOver());
+    const client = new pg.Client({ connectionString: stores.test.url });
+    await client.connect();
+    try {
+      await client.query('begin');
+      await client.query('select from receipts for update');
+      await expect(doubts.resolve(ANYTHING, 10, 'done', null, ANNA)).rejects.toThrow(
+        'Cannot resolve a call in doubt now',
+      );
+      await client.query('rollback');
+    } finally {
+      await client.end();
+    }
+    expect((await doubts.resolve(ANYTHING, 10, 'done', null, ANNA)).effects).toHaveLength(1);
   });
 
   it('that were undone are made by whoever comes next', async () => {
