@@ -53,7 +53,7 @@ async function somebodyWaits(): Promise<void> {
 }
 
 describe('a saved checkpoint', () => {
-  it.each<[unknown]>([[null], [{ page: 7, done: ['a', 'ü'] }], [0], ['x'.repeat(5_000)]])(
+  it.each<[unknown]>([[null], [{ page: 7, done: ['a', 'ü'] }], [0], ['x'.repeat(2_000)]])(
     'comes along with the claim of the next attempt: %#',
     async (value) => {
       const run = await owned();
