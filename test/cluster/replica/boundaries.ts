@@ -135,7 +135,7 @@ export async function watchPageEnds(app: INestApplicationContext): Promise<void>
   const gate = async (when: 'before' | 'after', page: Attempt & { readonly page: string }) => {
     if (ends[page.page] === when) await parent.passGate(page.page, page);
   };
-  around(app.get(await ownClass('fan-out/page-attempt.store', 'PageAttemptStore')), 'end', {
+  around(app.get(await ownClass('fan-out/page.repository', 'PageAttemptStore')), 'end', {
     before: (page) => gate('before', page),
     after: (_written, page) => gate('after', page),
   });
