@@ -115,6 +115,11 @@ export function Timeout(nameOrMilliseconds: string | number, milliseconds?: numb
   };
 }
 
+/** The job of a timeout: another one for each deployment. */
+export function timeoutName(name: string, deployment: string): string {
+  return `${name} (${deployment})`;
+}
+
 /** A fire time is a whole second. */
 const wholeSecond = (instant: Date) => new Date(Math.ceil(instant.getTime() / 1_000) * 1_000);
 
@@ -172,7 +177,8 @@ function zoneOf({ timeZone, utcOffset }: CronOptions): string {
 }
 
 function hoursOf(offset: number | string): number | null {
-  const [, sign, hours, minutes] = (typeof offset === 'string' && /^([+-])(\d{1,2}):?(\d{2})$/.exec(offset)) || [];
-  const total = sign === undefined ? Number(offset) : (sign === '-' ? -1 : 1) * (Number(hours) * 60 + Number(minutes));
-  return Number.isInteger(total / 60) && total >= -720 && total <= 840 ? total / 60 : null;
+  const [, sign, hours, minutes] = (typeof offset === 'string' && /^([+-])(\d{1,2}):?([0-5]\d)$/.exec(offset)) || [];
+  const written = sign === undefined ? null : (sign === '-' ? -1 : 1) * (Number(hours) * 60 + Number(minutes));
+  const total = typeof offset === 'number' ? offset : written;
+  return total !== null && Number.isInteger(total / 60) && total >= -720 && total <= 840 ? total / 60 : null;
 }

@@ -10,7 +10,7 @@ import { OwnLogger } from '../observe/own-logger.js';
 import { SchedulerEvents } from '../observe/scheduler-events.js';
 import { SchedulerService } from '../operations/scheduler.service.js';
 import type { DistributedSchedulerAsyncOptions, DistributedSchedulerOptions } from '../options/scheduler-options.js';
-import { expressionOf, onlyAt, TIMEOUT_METADATA, type TimeoutDeclaration } from './decorators.js';
+import { expressionOf, onlyAt, TIMEOUT_METADATA, type TimeoutDeclaration, timeoutName } from './decorators.js';
 import { SchedulerRegistry } from './scheduler-registry.js';
 
 /** Those of `DistributedSchedulerModule.forRoot()`, and what tells one deployment from the next. */
@@ -54,18 +54,13 @@ export class Timeouts implements OnModuleInit {
   }
 
   private async plan({ name, milliseconds, handler }: TimeoutDeclaration, method: string): Promise<void> {
-    const jobName = `${name ?? method} (${this.deployment})`;
-    const job = { name: jobName, handler, maxAttempts: 1, overlap: 'allow', missed: 'once' } as const;
+    const jobName = timeoutName(name ?? method, this.deployment);
     try {
-      let at = this.in(milliseconds);
-      await this.registry.add({ ...job, cron: expressionOf(at), ...onlyAt(at) });
-      // It was made too late: nothing is due of it.
-      while ((await this.scheduler.explain(jobName, at)).kind === 'before the schedule') {
-        at = this.in(milliseconds);
-        await this.registry.update(jobName, { cron: expressionOf(at), ...onlyAt(at) });
-      }
+      // Also one that somebody took out: it does not come back.
+      const jobs = await this.scheduler.inventory();
+      if (!jobs.some((job) => job.name === jobName)) await this.add(jobName, handler, milliseconds);
+      await this.planAgain(jobName, milliseconds);
     } catch (error) {
-      if (error instanceof OperationRefusedError && error.code === 'job-exists') return;
       new OwnLogger().error(
         `@Timeout on ${method} could not be planned`,
         error instanceof Error ? error.stack : String(error),
@@ -73,10 +68,33 @@ export class Timeouts implements OnModuleInit {
     }
   }
 
+  private async add(jobName: string, handler: string, milliseconds: number): Promise<void> {
+    const at = this.in(milliseconds);
+    const job = { name: jobName, handler, maxAttempts: 1, overlap: 'allow', missed: 'once' } as const;
+    await this.registry.add({ ...job, cron: expressionOf(at), ...onlyAt(at) }).catch((error: unknown) => {
+      if (!(error instanceof OperationRefusedError && error.code === 'job-exists')) throw error;
+    });
+  }
+
+  /** A job that was made too late has no occurrence, and whoever made it may be gone. */
+  private async planAgain(jobName: string, milliseconds: number): Promise<void> {
+    for (;;) {
+      const { schedule } = this.registry.get(jobName)?.definition ?? {};
+      const passed = schedule?.previousBefore(this.now() + 1) ?? null;
+      if (passed === null) return;
+      if ((await this.scheduler.explain(jobName, new Date(passed))).kind !== 'before the schedule') return;
+      const at = this.in(milliseconds);
+      await this.registry.update(jobName, { cron: expressionOf(at), ...onlyAt(at) });
+    }
+  }
+
   /** By the database's clock. */
   private in(milliseconds: number): Date {
-    const now = this.modules.get(DatabaseTime, { strict: false }).now();
-    return new Date(Math.ceil((now + Math.max(milliseconds, SOONEST_MS)) / 1_000) * 1_000);
+    return new Date(Math.ceil((this.now() + Math.max(milliseconds, SOONEST_MS)) / 1_000) * 1_000);
+  }
+
+  private now(): number {
+    return this.modules.get(DatabaseTime, { strict: false }).now();
   }
 }
 

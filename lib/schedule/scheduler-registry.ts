@@ -6,7 +6,7 @@ import { JobRegistry } from '../jobs/job.registry.js';
 import type { RegisteredJob } from '../jobs/known-jobs.js';
 import { SchedulerService } from '../operations/scheduler.service.js';
 import { isInterval } from '../cron/interval-schedule.js';
-import { TIMEOUT_METADATA } from './decorators.js';
+import { TIMEOUT_METADATA, type TimeoutDeclaration, timeoutName } from './decorators.js';
 
 /** What there is of a job where `@nestjs/schedule` has a `CronJob`. */
 export interface RegisteredCronJob {
@@ -40,10 +40,11 @@ export class SchedulerRegistry {
     private readonly modules: ModuleRef,
   ) {}
 
+  /** A timeout is found by its name, with its deployment or without it. */
   doesExist(type: 'cron' | 'interval' | 'timeout', name: string): boolean {
-    return { cron: this.names('cron'), interval: this.getIntervals(), timeout: this.getTimeouts() }[type].includes(
-      name,
-    );
+    if (type === 'timeout')
+      return this.getTimeouts().some((one) => one === name || one.startsWith(timeoutName(name, '').slice(0, -1)));
+    return this.names(type).includes(name);
   }
 
   /** @throws NotFoundError */
@@ -61,7 +62,7 @@ export class SchedulerRegistry {
     return this.names('interval');
   }
 
-  /** Those that are still to come, or came lately, each with its deployment. */
+  /** Each with its deployment: `greet (1.2.0)`. */
   getTimeouts(): string[] {
     return this.names('timeout');
   }
@@ -76,9 +77,19 @@ export class SchedulerRegistry {
     return this.jobs.remove(name);
   }
 
-  /** As {@link deleteCronJob}; the name is one of `getTimeouts()`. */
+  /** As {@link deleteCronJob}; the name is one of `getTimeouts()`. The deployment does not make it again. */
   deleteTimeout(name: string): Promise<void> {
     return this.jobs.remove(name);
+  }
+
+  /** @throws UsageError always: no replica has a timer for it */
+  getInterval(name: string): never {
+    throw instead('getInterval', `SchedulerService.nextFireTimes(${JSON.stringify(name)})`);
+  }
+
+  /** @throws UsageError always */
+  getTimeout(name: string): never {
+    throw instead('getTimeout', `SchedulerService.runs({ jobName: ${JSON.stringify(name)} })`);
   }
 
   /** @throws UsageError always: a job is the same on every replica, and a callback of this process is not */
@@ -105,9 +116,16 @@ export class SchedulerRegistry {
     return new Map(jobs.map((job) => [job.definition.name, job]));
   }
 
-  private kindOf({ definition: { schedule, declaredBy } }: RegisteredJob): Kind {
-    const timeouts = this.modules.get(DecoratedMethods, { strict: false }).find(TIMEOUT_METADATA);
-    if (timeouts.some(({ className, methodName }) => `${className}.${methodName}` === declaredBy)) return 'timeout';
+  private kindOf({ definition: { name, schedule, declaredBy } }: RegisteredJob): Kind {
+    const timeouts = this.modules.get(DecoratedMethods, { strict: false }).find<TimeoutDeclaration>(TIMEOUT_METADATA);
+    const isTimeout = timeouts.some(({ className, methodName, declarations }) => {
+      const method = `${className}.${methodName}`;
+      return (
+        method === declaredBy &&
+        declarations.some((one) => name.startsWith(timeoutName(one.name ?? method, '').slice(0, -1)))
+      );
+    });
+    if (isTimeout) return 'timeout';
     return isInterval(schedule.expression) ? 'interval' : 'cron';
   }
 

@@ -98,9 +98,15 @@ describe('@Cron, @Interval and @Timeout as @nestjs/schedule has them', () => {
     await until(() => expect(started.sort()).toEqual(['greet', 'warm-up']));
     await one.close();
     const restarted = await start(Tasks);
-    expect(restarted.get(SchedulerRegistry).getTimeouts().sort()).toEqual(['Tasks.warmUp (v1)', 'greet (v1)']);
+    const registry = restarted.get(SchedulerRegistry);
+    expect(registry.getTimeouts().sort()).toEqual(['Tasks.warmUp (v1)', 'greet (v1)']);
+    expect(registry.doesExist('timeout', 'greet')).toBe(true);
+    expect(registry.doesExist('timeout', 'gree')).toBe(false);
+    await registry.deleteTimeout('greet (v1)');
+    await start(Tasks);
     await start(Tasks, { deployment: 'v2' });
     await until(() => expect(started.sort()).toEqual(['greet', 'greet', 'warm-up', 'warm-up']));
+    // Neither the restart nor what came after it has run one of them again.
     expect((await runs()).map(({ job_name, status }) => [job_name, status]).sort()).toEqual([
       ['Tasks.warmUp (v1)', 'done'],
       ['Tasks.warmUp (v2)', 'done'],
@@ -213,6 +219,7 @@ describe('SchedulerRegistry', () => {
     expect(() => registry.getCronJob('nigthly')).toThrow(
       'There is no cron job "nigthly" on this instance; there are nightly.',
     );
+    expect(() => registry.getInterval('beat')).toThrow('SchedulerService.nextFireTimes');
     expect(() => registry.addCronJob('x')).toThrow('JobRegistry.add');
     expect(() => registry.addInterval('x')).toThrow('JobRegistry.add');
     expect(() => registry.addTimeout('x')).toThrow('JobRegistry.add');
@@ -232,6 +239,8 @@ describe('what can’t mean the same is refused by name', () => {
     ['unrefTimeout', Cron('* * * * *', { unrefTimeout: true as never }), '@Cron on Tasks.run: unrefTimeout'],
     ['initialDelay', Cron('* * * * *', { initialDelay: 5 } as never), 'initialDelay'],
     ['a misspelt option', Cron('* * * * *', { timezone: 'UTC' } as never), 'did you mean "timeZone"'],
+    ['an empty offset', Cron('* * * * *', { utcOffset: '' }), 'utcOffset'],
+    ['an offset of sixty minutes', Cron('* * * * *', { utcOffset: '+01:60' }), 'utcOffset'],
     ['two zones', Cron('* * * * *', { timeZone: 'UTC', utcOffset: 0 }), 'give one of them'],
     ['an offset of part of an hour', Cron('* * * * *', { utcOffset: '+05:30' }), 'IANA name of the region'],
     ['a threshold', Cron('* * * * *', { threshold: -1 }), 'threshold'],
